@@ -1,0 +1,145 @@
+package lineage
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Sanitize is what Flink's Prometheus reporter does to label values unless filterLabelValueCharacters is off: every character outside
+// [a-zA-Z0-9:_] becomes '_' (flink-metrics-prometheus, 1.15 to 2.3).
+func Sanitize(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == ':' || r == '_' {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+func formatID(id int64) string { return strconv.FormatInt(id, 10) }
+
+// Deployed counts the tasks of j that have, or are about to have, a thread, by the leader's uncached count.
+func (j *Job) Deployed() int {
+	n := 0
+	for state, count := range j.Tasks {
+		if state.Deployed() {
+			n += count
+		}
+	}
+	return n
+}
+
+// Expected is whether it is known what should run of j. A job that has ended should not run at all; one that the leader is still
+// initialising, or whose graph another leader holds, has no vertices to tell.
+func (j *Job) Expected() bool {
+	return j.State.Ended() || j.Detailed && len(j.Vertices) > 0
+}
+
+func (j *Job) eachExecution(visit func(*Vertex, *Execution)) {
+	for i := range j.Vertices {
+		v := &j.Vertices[i]
+		for k := range v.Executions {
+			visit(v, &v.Executions[k])
+		}
+	}
+}
+
+// place identifies an expected execution: where it should run.
+type place struct {
+	vertex           string
+	subtask, attempt int
+	taskManager      string
+}
+
+type subtaskKey struct {
+	vertex  string
+	subtask int
+}
+
+// expectation is what should run of one job.
+type expectation struct {
+	job *Job
+	// places counts the deployed executions.
+	places map[place]int
+	// attempts has the highest attempt number of each subtask, and whether any execution of it was deployed.
+	attempts map[subtaskKey]currentAttempt
+	// processing counts the executions of each subtask that may take in records.
+	processing map[subtaskKey]int
+	// concurrent is the number of executions that run beside another of their subtask on purpose.
+	concurrent int
+}
+
+type currentAttempt struct {
+	number   int
+	deployed bool
+}
+
+func expect(j *Job) *expectation {
+	e := &expectation{job: j, places: map[place]int{}, attempts: map[subtaskKey]currentAttempt{}, processing: map[subtaskKey]int{}}
+	if j.State.Ended() {
+		return e
+	}
+	deployed := map[subtaskKey]int{}
+	j.eachExecution(func(v *Vertex, x *Execution) {
+		k := subtaskKey{v.ID, x.Subtask}
+		waiting := x.State == Created || x.State == Scheduled
+		if c, ok := e.attempts[k]; !ok || x.Attempt > c.number {
+			e.attempts[k] = currentAttempt{x.Attempt, !waiting}
+		}
+		if !x.State.Deployed() {
+			return
+		}
+		e.places[place{v.ID, x.Subtask, x.Attempt, x.TaskManager}]++
+		if x.State.processes() {
+			e.processing[k]++
+		}
+		if deployed[k]++; deployed[k] > 1 {
+			e.concurrent++
+		}
+	})
+	return e
+}
+
+// mayBeNewer is whether an execution that is not expected could be one the leader has deployed since the view of the job was made, as far
+// as the attempt number tells.
+func (e *expectation) mayBeNewer(k subtaskKey, attempt int, sameGraph bool) bool {
+	c, known := e.attempts[k]
+	switch {
+	case !known:
+		return true
+	case attempt > c.number:
+		return true
+	case attempt == c.number:
+		return !c.deployed || !sameGraph
+	}
+	return false
+}
+
+// processes is whether an expected execution of the subtask may take in records. Where only thread names tell, k.vertex is a name, and the
+// subtask of each vertex of that name has to.
+func (e *expectation) processes(k subtaskKey) bool {
+	if e.processing[k] > 0 {
+		return true
+	}
+	named := false
+	for i := range e.job.Vertices {
+		if v := &e.job.Vertices[i]; v.Name == k.vertex {
+			named = true
+			if e.processing[subtaskKey{v.ID, k.subtask}] == 0 {
+				return false
+			}
+		}
+	}
+	return named
+}
+
+// staleness bounds how old the leader's view of a job can be: web.refresh-interval (3 s by default) and the scrape itself.
+const staleness = 5 * time.Second
+
+// settle is how long an execution that should not be there has to be seen before it counts: one that is about to end, or was deployed
+// between two requests of a scrape, is gone or explained by then.
+const settle = time.Second
+
+// Settle is how long to wait before looking a second time at what a first look found suspicious.
+const Settle = settle

@@ -1,0 +1,324 @@
+package lineage
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// namedVertex is a vertex that threads of this name may execute.
+type namedVertex struct {
+	job    JobRef
+	vertex string
+	// current is whether it is in the leader's view; otherwise it is remembered of a job that has ended or is not known any more.
+	current bool
+}
+
+// threads compares the task threads of fresh dumps with what should run. Names tell neither job nor execution graph, so the multisets of
+// names are compared; an older dump had nothing out of order when it was taken.
+func (j *judgement) threads() {
+	if j.s.Leader == nil {
+		return
+	}
+	vertices := j.vertices()
+	expected := map[string]map[TaskName]int{} // by TaskManager
+	for _, e := range j.expected {
+		e.job.eachExecution(func(v *Vertex, x *Execution) {
+			if e.job.State.Ended() || !x.State.Deployed() {
+				return
+			}
+			if expected[x.TaskManager] == nil {
+				expected[x.TaskManager] = map[TaskName]int{}
+			}
+			expected[x.TaskManager][TaskName{v.Name, x.Subtask, v.Parallelism, x.Attempt}]++
+		})
+	}
+	j.countThreads(vertices)
+	done := map[string]bool{}
+	for i := range j.s.Dumps {
+		d := &j.s.Dumps[i]
+		tm := j.tms[d.TaskManager]
+		if d.Err != nil || tm == nil || done[d.TaskManager] {
+			continue
+		}
+		done[d.TaskManager] = true
+		j.read(ViewThreads, d.TaskManager)
+		tm.DumpTime = d.Time
+		tm.OrphanThreads = outlived(d, expected[d.TaskManager])
+		if !j.allExpected() {
+			// A canceler may be at work on a task that is expected.
+			delete(tm.OrphanThreads, CancelerThread)
+		}
+		tm.count(ViewThreads, JobRef{}, 0)
+		for k := range d.Threads {
+			if t := &d.Threads[k]; t.Kind == TaskThread {
+				if ref, ok := threadJob(vertices[t.Task.Vertex]); ok {
+					tm.count(ViewThreads, ref, 1)
+				}
+			}
+		}
+		if d.Fresh {
+			j.matchThreads(d, expected[d.TaskManager], vertices)
+		}
+	}
+}
+
+// vertices finds the vertices of each name: those of the jobs in the leader's view, and those remembered of jobs whose vertices it does not
+// tell.
+func (j *judgement) vertices() map[string][]namedVertex {
+	byName := map[string][]namedVertex{}
+	for _, job := range j.s.Leader.Jobs {
+		for _, v := range job.Vertices {
+			byName[v.Name] = append(byName[v.Name], namedVertex{JobRef{job.ID, job.Name}, v.ID, true})
+		}
+	}
+	for id, known := range j.m.jobs {
+		if job := j.jobs[id]; job != nil && job.leader != nil && len(job.leader.Vertices) > 0 {
+			continue
+		}
+		for vertex, name := range known.vertices {
+			byName[name] = append(byName[name], namedVertex{JobRef{id, known.name}, vertex, false})
+		}
+	}
+	for _, vs := range byName {
+		slices.SortFunc(vs, func(a, b namedVertex) int {
+			return cmp.Or(-compareBool(a.current, b.current), cmp.Compare(a.job.ID, b.job.ID), cmp.Compare(a.vertex, b.vertex))
+		})
+	}
+	return byName
+}
+
+// owners narrows the vertices a thread may execute: those of the leader's view if there are any.
+func owners(vs []namedVertex) []namedVertex {
+	if i := slices.IndexFunc(vs, func(v namedVertex) bool { return !v.current }); i > 0 {
+		return vs[:i]
+	}
+	return vs
+}
+
+// threadJob is the job a task thread belongs to, empty if several have a vertex of its name; ok is false if none has.
+func threadJob(vs []namedVertex) (JobRef, bool) {
+	vs = owners(vs)
+	if len(vs) == 0 {
+		return JobRef{}, false
+	}
+	for _, v := range vs {
+		if v.job != vs[0].job {
+			return JobRef{}, true
+		}
+	}
+	return vs[0].job, true
+}
+
+// countThreads counts the task threads of each subtask over all fresh dumps.
+func (j *judgement) countThreads(vertices map[string][]namedVertex) {
+	for i := range j.s.Dumps {
+		if !j.s.Dumps[i].Fresh {
+			continue // the task may have moved since
+		}
+		for _, t := range j.s.Dumps[i].Threads {
+			vs := owners(vertices[t.Task.Vertex])
+			if t.Kind != TaskThread || len(vs) != 1 {
+				continue
+			}
+			job := j.job(vs[0].job)
+			if job.observed[ViewThreads] == nil {
+				job.observed[ViewThreads] = map[subtaskKey]int{}
+			}
+			job.observed[ViewThreads][subtaskKey{vs[0].vertex, t.Task.Subtask}]++
+		}
+	}
+}
+
+func (j *judgement) matchThreads(d *ThreadDump, expected map[TaskName]int, vertices map[string][]namedVertex) {
+	var tasks []*Thread
+	for i := range d.Threads {
+		if d.Threads[i].Kind == TaskThread {
+			tasks = append(tasks, &d.Threads[i])
+		}
+	}
+	// The youngest threads of a name are the expected ones.
+	slices.SortFunc(tasks, func(a, b *Thread) int { return cmp.Compare(b.ID, a.ID) })
+	left := map[TaskName]int{}
+	for name, n := range expected {
+		left[name] = n
+	}
+	for _, t := range tasks {
+		if left[t.Task] > 0 {
+			left[t.Task]--
+			continue
+		}
+		j.surplusThread(d, t, vertices)
+	}
+}
+
+// surplusThread judges a task thread that the leader does not expect at this TaskManager.
+func (j *judgement) surplusThread(d *ThreadDump, t *Thread, vertices map[string][]namedVertex) {
+	o := Orphan{
+		View: ViewThreads, VertexName: t.Task.Vertex, Subtask: t.Task.Subtask, Attempt: t.Task.Attempt, TaskManager: d.TaskManager,
+		Reason: SurplusThread, key: threadKey(d.TaskManager, t),
+	}
+	vs := owners(vertices[t.Task.Vertex])
+	if len(vs) == 0 {
+		// The thread of a connector that is named after a task, or a task of a job whose vertices are not known.
+		if helper(t.Task.Vertex, vertices) || !j.allExpected() {
+			return
+		}
+		o.Reason = JobUnknown
+		j.orphans = append(j.orphans, o)
+		return
+	}
+	for _, v := range vs {
+		job := j.job(v.job)
+		e := j.expected[v.job.ID]
+		if e == nil && job.leader != nil {
+			return // what should run of it is not known
+		}
+		if e != nil {
+			k := subtaskKey{v.vertex, t.Task.Subtask}
+			if j.threadMayBeNewer(e, k, t, o.key) {
+				job.behind[k]++
+				return
+			}
+		}
+	}
+	if len(vs) > 1 {
+		// The thread could be of any of them.
+		sameJob := true
+		for _, v := range vs {
+			sameJob = sameJob && v.job == vs[0].job
+			if v.current {
+				j.job(v.job).candidates = true
+			}
+		}
+		if sameJob {
+			j.job(vs[0].job).candidates = false
+			o.Job = vs[0].job
+		}
+		j.orphans = append(j.orphans, o)
+		return
+	}
+	o.Job, o.VertexID = vs[0].job, vs[0].vertex
+	o.Reason = j.threadReason(vs[0], t, d.TaskManager)
+	j.orphans = append(j.orphans, o)
+}
+
+// threadMayBeNewer is whether the leader may have deployed the thread's task since its view of the job was made.
+func (j *judgement) threadMayBeNewer(e *expectation, k subtaskKey, t *Thread, key orphanKey) bool {
+	total := 0
+	for _, n := range j.jobs[e.job.ID].observed[ViewThreads] {
+		total += n
+	}
+	return total <= e.job.Deployed()+e.concurrent &&
+		j.s.Time.Sub(firstOf(j.m.executions, key, j.s.Time)) < staleness &&
+		e.mayBeNewer(k, t.Task.Attempt, true)
+}
+
+func (j *judgement) threadReason(v namedVertex, t *Thread, taskManager string) Reason {
+	job := j.jobs[v.job.ID]
+	switch {
+	case job == nil || job.leader == nil:
+		return JobUnknown
+	case job.leader.State.Ended():
+		return JobEnded
+	}
+	e := j.expected[v.job.ID]
+	c, known := e.attempts[subtaskKey{v.vertex, t.Task.Subtask}]
+	switch {
+	case known && t.Task.Attempt < c.number:
+		return StaleAttempt
+	case known && (t.Task.Attempt > c.number || !c.deployed):
+		return StaleExecutionGraph
+	case known && !e.expectedAt(v.vertex, t.Task.Subtask, t.Task.Attempt, taskManager):
+		return WrongTaskManager
+	}
+	return SurplusThread
+}
+
+// helper is whether the name is that of a thread working for a task of a known vertex, such as "X Fetcher for VERTEX".
+func helper(name string, vertices map[string][]namedVertex) bool {
+	for vertex := range vertices {
+		if vertex != "" && strings.HasSuffix(name, " "+vertex) {
+			return true
+		}
+	}
+	return false
+}
+
+// outlived counts the threads of a dump that work for a task that is not there any more, or was to end.
+func outlived(d *ThreadDump, expected map[TaskName]int) map[ThreadKind]int {
+	tasks := map[TaskName]int{}
+	for i := range d.Threads {
+		if d.Threads[i].Kind == TaskThread {
+			tasks[d.Threads[i].Task]++
+		}
+	}
+	n := map[ThreadKind]int{CancelerThread: 0, LegacySourceThread: 0, FetcherThread: 0}
+	surplusTasks := map[TaskName]map[AttemptID]bool{}
+	for i := range d.Threads {
+		switch t := &d.Threads[i]; t.Kind {
+		case CancelerThread:
+			// Canceler, interrupter and watchdog of one execution are one sign.
+			if tasks[t.Task] > expected[t.Task] && !surplusTasks[t.Task][t.AttemptID] {
+				if surplusTasks[t.Task] == nil {
+					surplusTasks[t.Task] = map[AttemptID]bool{}
+				}
+				surplusTasks[t.Task][t.AttemptID] = true
+				n[CancelerThread]++
+			}
+		case LegacySourceThread, FetcherThread:
+			if tasks[t.Task] == 0 {
+				n[t.Kind]++
+			}
+		}
+	}
+	return n
+}
+
+// refuteByThreads drops executions that a reporter still shows although a fresh dump has no thread for them: series of a task whose end the
+// reporter missed (FLINK-9665).
+func (j *judgement) refuteByThreads() {
+	type spot struct {
+		taskManager, vertex string
+		subtask, attempt    int
+	}
+	threads := map[spot]int{}
+	fresh := map[string]bool{}
+	for i := range j.s.Dumps {
+		d := &j.s.Dumps[i]
+		if d.Err != nil || !d.Fresh {
+			continue
+		}
+		fresh[d.TaskManager] = true
+		for _, t := range d.Threads {
+			if t.Kind == TaskThread {
+				threads[spot{d.TaskManager, Sanitize(t.Task.Vertex), t.Task.Subtask, t.Task.Attempt}]++
+			}
+		}
+	}
+	if len(fresh) == 0 {
+		return
+	}
+	shown := map[spot]int{}
+	at := func(x *ReportedExecution, tm string) spot {
+		return spot{tm, Sanitize(x.VertexName), x.Subtask, x.Attempt}
+	}
+	for i := range j.s.Reporters {
+		rep := &j.s.Reporters[i]
+		id := cmp.Or(j.ids[Sanitize(rep.TaskManager)], rep.TaskManager)
+		for k := range rep.Executions {
+			shown[at(&rep.Executions[k], id)]++
+		}
+	}
+	j.orphans = slices.DeleteFunc(j.orphans, func(o Orphan) bool {
+		if o.View != ViewReporter || !fresh[o.TaskManager] {
+			return false
+		}
+		k := spot{o.TaskManager, Sanitize(o.VertexName), o.Subtask, o.Attempt}
+		if shown[k] <= threads[k] {
+			return false
+		}
+		shown[k]--
+		return true
+	})
+}

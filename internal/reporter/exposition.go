@@ -1,0 +1,295 @@
+// Package reporter reads TaskManagers' own Prometheus reporters (flink-metrics-prometheus, Flink 1.15 to 2.3) and keeps of each exposition
+// only which executions it has series of.
+package reporter
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/flink-lineage/flink-lineage-exporter/internal/lineage"
+)
+
+// Names of series. The reporter builds them from the logical scope, which metrics.scope.* does not change.
+var (
+	prefixTaskManager = []byte("flink_taskmanager_")
+	prefixTask        = []byte("flink_taskmanager_job_task_")
+	nameRecordsIn     = []byte("flink_taskmanager_job_task_numRecordsIn")
+	nameOperatorOut   = []byte("flink_taskmanager_job_task_operator_numRecordsOut")
+)
+
+const (
+	// maxLine bounds a line; Flink's are a few hundred bytes, more with long job and operator names.
+	maxLine = 1 << 20
+	// maxExecutions bounds what one exposition can make the exporter hold.
+	maxExecutions = 100_000
+)
+
+// Reading is what one exposition shows of one TaskManager.
+type Reading struct {
+	// TaskManager is the label tm_id.
+	TaskManager  string
+	Executions   []lineage.ReportedExecution
+	Unidentified int
+}
+
+// labels are those of one series that matter, as slices of its line.
+type labels struct {
+	taskManager, jobID, jobName, vertexID, vertexName, subtask, attemptID, attempt, operatorID []byte
+}
+
+// reading is a Reading in the making.
+type reading struct {
+	Reading
+	label string
+	index map[string]int
+	// out is the records the head operator of each execution has sent, for sources, which take none in.
+	out []float64
+}
+
+// Read reads an exposition line by line and holds no more of it than one line and the executions found. It returns one Reading for each
+// TaskManager that it names, none for the reporter of a JobManager or for anything else.
+func Read(r io.Reader) ([]Reading, error) {
+	lines := bufio.NewReaderSize(r, 64<<10)
+	var readings []*reading
+	var key []byte
+	for n := 1; ; n++ {
+		line, err := readLine(lines)
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			break
+		}
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF // every line of an exposition ends with a newline
+			}
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if len(line) > 0 && !startsName(line[0]) && line[0] != '#' && line[0] != ' ' {
+			return nil, fmt.Errorf("line %d: not the text format of Prometheus", n)
+		}
+		if !bytes.HasPrefix(line, prefixTaskManager) {
+			continue
+		}
+		name, l, value, err := parseSeries(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if l.taskManager == nil {
+			continue
+		}
+		rd := find(&readings, l.taskManager)
+		if bytes.HasPrefix(name, prefixTask) {
+			if key, err = rd.add(name, &l, value, key); err != nil {
+				return nil, fmt.Errorf("line %d: %w", n, err)
+			}
+		}
+	}
+	result := make([]Reading, 0, len(readings))
+	for _, rd := range readings {
+		for i := range rd.Executions {
+			if e := &rd.Executions[i]; e.RecordsIn == 0 {
+				e.RecordsIn = rd.out[i]
+			}
+		}
+		result = append(result, rd.Reading)
+	}
+	return result, nil
+}
+
+func startsName(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == ':' || c == '\r'
+}
+
+// readLine returns the next line without its newline; it is valid until the next call. At the end of input it returns io.EOF with what
+// follows the last newline.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		long := bytes.Clone(line)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			line, err = r.ReadSlice('\n')
+			if long = append(long, line...); len(long) > maxLine {
+				return nil, errors.New("line too long")
+			}
+		}
+		line = long
+	}
+	if err != nil {
+		return line, err
+	}
+	return line[:len(line)-1], nil
+}
+
+// find returns the reading of the TaskManager, a new one if there is none. An exposition nearly always has only one.
+func find(readings *[]*reading, taskManager []byte) *reading {
+	for _, rd := range *readings {
+		if rd.label == string(taskManager) {
+			return rd
+		}
+	}
+	rd := &reading{label: string(taskManager), Reading: Reading{TaskManager: text(taskManager)}, index: map[string]int{}}
+	*readings = append(*readings, rd)
+	return rd
+}
+
+// add takes in a series of a task or operator; key is scratch space, returned for reuse.
+func (rd *reading) add(name []byte, l *labels, value, key []byte) ([]byte, error) {
+	if l.jobID == nil || l.vertexID == nil || l.subtask == nil || l.attemptID == nil {
+		rd.Unidentified++
+		return key, nil
+	}
+	key = append(key[:0], l.jobID...)
+	for _, part := range [][]byte{l.vertexID, l.subtask, l.attemptID} {
+		key = append(append(key, ' '), part...)
+	}
+	i, known := rd.index[string(key)]
+	if !known {
+		e, ok := l.execution()
+		if !ok {
+			rd.Unidentified++
+			return key, nil
+		}
+		if len(rd.Executions) == maxExecutions {
+			return key, fmt.Errorf("more than %d executions", maxExecutions)
+		}
+		i = len(rd.Executions)
+		rd.index[string(key)] = i
+		rd.Executions = append(rd.Executions, e)
+		rd.out = append(rd.out, 0)
+	}
+	switch {
+	case bytes.Equal(name, nameRecordsIn):
+		if v, err := strconv.ParseFloat(string(value), 64); err == nil && v >= 0 {
+			rd.Executions[i].RecordsIn = v
+		}
+	case bytes.Equal(name, nameOperatorOut) && bytes.Equal(l.operatorID, l.vertexID):
+		// The vertex' id is the id of the operator at the head of its chain.
+		if v, err := strconv.ParseFloat(string(value), 64); err == nil && v >= 0 {
+			rd.out[i] = v
+		}
+	}
+	return key, nil
+}
+
+// execution makes an execution of the labels; ok is false if they do not tell subtask and attempt.
+func (l *labels) execution() (lineage.ReportedExecution, bool) {
+	subtask, err := strconv.Atoi(string(l.subtask))
+	if err != nil || subtask < 0 {
+		return lineage.ReportedExecution{}, false
+	}
+	e := lineage.ReportedExecution{
+		JobID: text(l.jobID), JobName: text(l.jobName), VertexID: text(l.vertexID), VertexName: text(l.vertexName),
+		Subtask: subtask, AttemptID: lineage.AttemptID(text(l.attemptID)),
+	}
+	if k, ok := e.AttemptID.Parse(); ok {
+		e.Attempt = k.Attempt
+		return e, k.Vertex == e.VertexID && k.Subtask == subtask
+	}
+	// Flink 1.15: the id is random, the number is in a label of its own.
+	e.Attempt, err = strconv.Atoi(string(l.attempt))
+	return e, err == nil && e.Attempt >= 0
+}
+
+// text makes a label's value one that Prometheus takes.
+func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+
+var errSeries = errors.New("malformed series")
+
+// parseSeries splits a line NAME{LABEL="VALUE",...} VALUE [TIMESTAMP].
+func parseSeries(line []byte) (name []byte, l labels, value []byte, err error) {
+	i := bytes.IndexAny(line, "{ ")
+	if i < 0 {
+		return nil, l, nil, errSeries
+	}
+	name, rest := line[:i], line[i:]
+	if rest[0] == '{' {
+		if rest, err = parseLabels(rest[1:], &l); err != nil {
+			return nil, l, nil, err
+		}
+	}
+	value = bytes.TrimSpace(rest)
+	if j := bytes.IndexByte(value, ' '); j >= 0 {
+		value = value[:j]
+	}
+	if len(value) == 0 {
+		return nil, l, nil, errSeries
+	}
+	return name, l, value, nil
+}
+
+// parseLabels reads LABEL="VALUE",...} and returns what follows. A trailing comma, which Flink writes, is allowed.
+func parseLabels(s []byte, l *labels) ([]byte, error) {
+	for {
+		s = bytes.TrimLeft(s, " ,")
+		if len(s) > 0 && s[0] == '}' {
+			return s[1:], nil
+		}
+		eq := bytes.IndexByte(s, '=')
+		if eq < 0 || eq+1 >= len(s) || s[eq+1] != '"' {
+			return nil, errSeries
+		}
+		name := bytes.TrimSpace(s[:eq])
+		value, rest, ok := quoted(s[eq+2:])
+		if !ok {
+			return nil, errSeries
+		}
+		l.set(name, value)
+		s = rest
+	}
+}
+
+// quoted reads up to the closing quote and undoes escapes, which are rare.
+func quoted(s []byte) (value, rest []byte, ok bool) {
+	end := bytes.IndexByte(s, '"')
+	if end < 0 {
+		return nil, nil, false
+	}
+	if bytes.IndexByte(s[:end], '\\') < 0 {
+		return s[:end], s[end+1:], true
+	}
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return value, s[i+1:], true
+		case '\\':
+			if i++; i == len(s) {
+				return nil, nil, false
+			}
+			if s[i] == 'n' {
+				value = append(value, '\n')
+			} else {
+				value = append(value, s[i])
+			}
+		default:
+			value = append(value, s[i])
+		}
+	}
+	return nil, nil, false
+}
+
+func (l *labels) set(name, value []byte) {
+	switch string(name) {
+	case "tm_id":
+		l.taskManager = value
+	case "job_id":
+		l.jobID = value
+	case "job_name":
+		l.jobName = value
+	case "task_id":
+		l.vertexID = value
+	case "task_name":
+		l.vertexName = value
+	case "subtask_index":
+		l.subtask = value
+	case "task_attempt_id":
+		l.attemptID = value
+	case "task_attempt_num":
+		l.attempt = value
+	case "operator_id":
+		l.operatorID = value
+	}
+}
