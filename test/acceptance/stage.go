@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
+)
+
+// stage is where a scenario is played.
+type stage struct {
+	ctx      context.Context
+	cluster  *lab.Cluster
+	settings *settings
+	result   *result
+	exporter *exporter
+}
+
+// flags make the exporter look at the cluster, through all its JobManagers unless some are given.
+func (p *stage) flags(jobManagers ...*lab.JobManager) []string {
+	if len(jobManagers) == 0 {
+		jobManagers = p.cluster.JobManagers()
+	}
+	flags := []string{"--taskmanager.metrics-ports=", "--log.level=debug"}
+	for _, jm := range jobManagers {
+		flags = append(flags, "--flink.url="+jm.URL)
+	}
+	for _, tm := range p.cluster.TaskManagers() {
+		flags = append(flags, "--taskmanager.metrics-url="+tm.ReporterURL)
+	}
+	return flags
+}
+
+// watch starts the exporter and scrapes it every second from now on.
+func (p *stage) watch() error {
+	e, err := startExporter(p.ctx, p.settings.exporter, p.cluster.Dir(), p.flags()...)
+	if err != nil {
+		return err
+	}
+	p.exporter = e
+	e.watch(p.ctx)
+	return nil
+}
+
+func (p *stage) stopExporter() {
+	if p.exporter == nil {
+		return
+	}
+	p.exporter.close()
+	samples := p.exporter.since(time.Time{})
+	p.result.scrapes += len(samples)
+	for _, s := range samples {
+		p.result.longest = max(p.result.longest, s.end.Sub(s.begin))
+	}
+	p.exporter = nil
+}
+
+// begin waits until the job runs and the exporter says that all is well.
+func (p *stage) begin() error {
+	if err := p.cluster.WaitRunning(p.ctx); err != nil {
+		return err
+	}
+	if err := p.watch(); err != nil {
+		return err
+	}
+	_, err := p.await("the verdict ok", time.Now(), func(s *sample) bool { return s.verdict("") == "ok" })
+	return err
+}
+
+// await waits for a scrape begun at or after t for which cond holds, and returns it with its number among those since t, from 1.
+func (p *stage) await(what string, t time.Time, cond func(*sample) bool) (found, error) {
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		samples := p.exporter.since(t)
+		for i, s := range samples {
+			if s.err == nil && cond(s) {
+				return found{s, i + 1}, nil
+			}
+		}
+		if time.Now().After(deadline) {
+			last := "no scrape at all"
+			if len(samples) > 0 {
+				last = samples[len(samples)-1].describe()
+				p.keep(samples[len(samples)-1])
+			}
+			return found{}, fmt.Errorf("no scrape in two minutes shows %s; the last one: %s", what, last)
+		}
+		select {
+		case <-p.ctx.Done():
+			return found{}, p.ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// found is a scrape and its number among those since some moment.
+type found struct {
+	*sample
+	number int
+}
+
+// keep writes down a scrape that is wrong.
+func (p *stage) keep(s *sample) {
+	if p.settings.keep == "" {
+		return
+	}
+	name := fmt.Sprintf("%s-%s-%s.prom", p.result.version, p.result.scenario.name, s.begin.Format("150405.000"))
+	if err := os.WriteFile(filepath.Join(p.settings.keep, name), []byte(s.text), 0o600); err != nil {
+		fmt.Println(err)
+	}
+}
+
+// alarms counts the scrapes between two moments in which some job has a verdict that must not be, and keeps them.
+func (p *stage) alarms(from, to time.Time, verdict string) int {
+	n := 0
+	for _, s := range p.exporter.since(from) {
+		if s.begin.Before(to) && s.err == nil && s.verdicts()[verdict] {
+			n++
+			p.keep(s)
+			fmt.Printf("    at %s: %s\n", s.begin.Format("15:04:05.000"), s.describe())
+		}
+	}
+	return n
+}
+
+// failed counts scrapes that failed as such.
+func (p *stage) failed() (n int, err error) {
+	for _, s := range p.exporter.since(time.Time{}) {
+		if s.err != nil {
+			n++
+			err = s.err
+		}
+	}
+	return n, err
+}
+
+// noAlarm fails if any scrape since the beginning said duplicate or failed.
+func (p *stage) noAlarm() error {
+	p.result.falseAlarms = p.alarms(time.Time{}, time.Now(), "duplicate")
+	n, err := p.failed()
+	if p.result.falseAlarms > 0 {
+		return fmt.Errorf("%d scrapes say duplicate", p.result.falseAlarms)
+	}
+	if n > 0 {
+		return fmt.Errorf("%d scrapes failed, such as: %w", n, err)
+	}
+	return nil
+}
+
+// killLeader kills the JobManager that leads and returns it with the moment.
+func (p *stage) killLeader() (*lab.JobManager, time.Time, error) {
+	leader, err := p.cluster.Leader(p.ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	at := time.Now()
+	return leader, at, leader.Kill()
+}
+
+// restored waits until the cluster, by its own word, runs the whole job again under another start time.
+func (p *stage) restored(before int64) error {
+	return p.cluster.Wait(p.ctx, "the standby to run the job", func(ctx context.Context) (bool, error) {
+		jobs, err := p.cluster.Jobs(ctx)
+		if err != nil {
+			return false, err
+		}
+		return len(jobs) == 1 && jobs[0].StartTime != before && jobs[0].AllRunning(), nil
+	})
+}
+
+func (p *stage) startTime() (int64, error) {
+	jobs, err := p.cluster.Jobs(p.ctx)
+	if err != nil {
+		return 0, err
+	}
+	if len(jobs) != 1 {
+		return 0, fmt.Errorf("%d jobs in place of one", len(jobs))
+	}
+	return jobs[0].StartTime, nil
+}
+
+// busiest is the TaskManager whose tasks write.
+func (p *stage) busiest(since time.Time) (*lab.TaskManager, error) {
+	for _, tm := range p.cluster.TaskManagers() {
+		writes, err := lab.ReadSink(tm.Sink)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range writes {
+			if w.Time.After(since) {
+				return tm, nil
+			}
+		}
+	}
+	return nil, errors.New("no TaskManager writes")
+}
+
+// doubled waits until two writers of one subtask have written after since, and returns when the second began.
+func (p *stage) doubled(since time.Time) (time.Time, error) {
+	var at time.Time
+	err := p.cluster.Wait(p.ctx, "two writers of one subtask", func(context.Context) (bool, error) {
+		first := map[string]map[string]time.Time{} // by subtask and writer
+		for _, sink := range p.cluster.Sinks() {
+			writes, err := lab.ReadSink(sink)
+			if err != nil {
+				return false, err
+			}
+			for _, w := range writes {
+				if w.Time.Before(since) {
+					continue
+				}
+				thread, instance, _ := strings.Cut(w.Writer, "@")
+				subtask, _, _ := strings.Cut(thread, "#")
+				if first[subtask] == nil {
+					first[subtask] = map[string]time.Time{}
+				}
+				writer := sink + thread + instance
+				if t, ok := first[subtask][writer]; !ok || w.Time.Before(t) {
+					first[subtask][writer] = w.Time
+				}
+			}
+		}
+		at = time.Time{}
+		for _, writers := range first {
+			if len(writers) < 2 {
+				continue
+			}
+			var last time.Time
+			for _, t := range writers {
+				if t.After(last) {
+					last = t
+				}
+			}
+			if at.IsZero() || last.Before(at) {
+				at = last
+			}
+		}
+		return !at.IsZero(), nil
+	})
+	return at, err
+}
