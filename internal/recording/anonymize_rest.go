@@ -195,30 +195,29 @@ func (a *anonymizer) vertex(name string) string {
 // close elsewhere: "A -> (B, C -> D)".
 func (a *anonymizer) chained(part string) string {
 	rest := strings.TrimLeft(part, "(")
-	opened := part[:len(part)-len(rest)]
-	surplus := strings.Count(rest, ")") - strings.Count(rest, "(")
-	closed := ""
-	for ; surplus > 0 && strings.HasSuffix(rest, ")"); surplus-- {
-		rest = strings.TrimSuffix(rest, ")")
-		closed += ")"
-	}
-	var operators []string
+	var out strings.Builder
+	out.WriteString(part[:len(part)-len(rest)])
 	depth, begin := 0, 0
-	for i := range len(rest) {
-		switch rest[i] {
-		case '(', '[', '{':
+	for i := 0; i < len(rest); i++ {
+		separator := ""
+		switch c := rest[i]; {
+		case c == '(' || c == '[' || c == '{':
 			depth++
-		case ')', ']', '}':
+		case depth > 0 && (c == ')' || c == ']' || c == '}'):
 			depth--
-		case ',':
-			if depth == 0 && strings.HasPrefix(rest[i:], ", ") {
-				operators = append(operators, a.operator(rest[begin:i]))
-				begin = i + 2
-			}
+		case depth == 0 && c == ')':
+			separator = ")"
+		case depth == 0 && strings.HasPrefix(rest[i:], ", "):
+			separator = ", "
+		}
+		if separator != "" {
+			out.WriteString(a.operator(rest[begin:i]) + separator)
+			begin = i + len(separator)
+			i = begin - 1
 		}
 	}
-	operators = append(operators, a.operator(rest[min(begin, len(rest)):]))
-	return opened + strings.Join(operators, ", ") + closed
+	out.WriteString(a.operator(rest[begin:]))
+	return out.String()
 }
 
 // operator anonymizes the name of an operator, but not that it is a source or a sink.

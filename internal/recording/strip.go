@@ -263,6 +263,8 @@ func (s *stripper) maskEverywhere(r *Recording) {
 	}
 	raw := newWords()
 	sanitised := newWords()
+	// What surrounds a name may have become an underscore.
+	sanitised.underscores = false
 	for _, secret := range secrets {
 		raw.add(secret, masked)
 		sanitised.add(secret, masked)
@@ -344,10 +346,12 @@ type words struct {
 	replacement map[string]string
 	// byFirst has the texts by their first byte, the longest first; nil until it is needed.
 	byFirst map[byte][]string
+	// underscores is whether an underscore goes on with a word.
+	underscores bool
 }
 
 func newWords() *words {
-	return &words{replacement: map[string]string{}}
+	return &words{replacement: map[string]string{}, underscores: true}
 }
 
 func (w *words) add(text, replacement string) {
@@ -357,7 +361,7 @@ func (w *words) add(text, replacement string) {
 	}
 }
 
-// replace replaces every text in t that has no letter, digit or underscore beside it.
+// replace replaces every text in t that neither continues a word before it nor goes on in one after it.
 func (w *words) replace(t string) string {
 	if w.byFirst == nil {
 		w.byFirst = map[byte][]string{}
@@ -372,7 +376,7 @@ func (w *words) replace(t string) string {
 	end := 0
 	for i := 0; i < len(t); i++ {
 		for _, text := range w.byFirst[t[i]] {
-			if strings.HasPrefix(t[i:], text) && standsAlone(t, i, i+len(text)) {
+			if strings.HasPrefix(t[i:], text) && w.standsAlone(t, i, i+len(text)) {
 				out.WriteString(t[end:i])
 				out.WriteString(w.replacement[text])
 				end = i + len(text)
@@ -388,9 +392,12 @@ func (w *words) replace(t string) string {
 	return out.String()
 }
 
-// standsAlone is whether t[from:to] neither continues a word before it nor goes on in one after it.
-func standsAlone(t string, from, to int) bool {
-	before := from == 0 || !isWord(t[from-1]) || !isWord(t[from])
-	after := to == len(t) || !isWord(t[to]) || !isWord(t[to-1])
-	return before && after
+// standsAlone is whether t[from:to] has ends of words at both sides.
+func (w *words) standsAlone(t string, from, to int) bool {
+	return (from == 0 || !w.joins(t[from-1], t[from])) && (to == len(t) || !w.joins(t[to-1], t[to]))
+}
+
+// joins is whether two neighbours are within one word.
+func (w *words) joins(a, b byte) bool {
+	return isWord(a) && isWord(b) && (w.underscores || a != '_' && b != '_')
 }
