@@ -139,6 +139,29 @@ type ReportedExecution struct {
 	Attempt              int
 	// RecordsIn is the records taken in so far: numRecordsIn of the task, or for a source, which has none, numRecordsOut of its head operator.
 	RecordsIn float64
+	// Source is what it tells of itself as a source; nil if it is none.
+	Source *SourceProgress
+}
+
+// SourceProgress is what a reporter tells of a source's execution.
+type SourceProgress struct {
+	// RecordsOut is the records the source has sent so far: numRecordsOut of the operator at the head of the chain. It starts at 0 with each
+	// execution.
+	RecordsOut float64
+	// Splits is the records read so far of each split, by the split's index, from Beam's Kafka source; it has no split of which nothing was
+	// read yet.
+	Splits map[int]float64
+	// Partitions are those the execution reads, from Flink's KafkaSource.
+	Partitions []PartitionProgress
+}
+
+// PartitionProgress is how far a source has read a partition.
+type PartitionProgress struct {
+	// Topic is as in the reporter's label, usually with every character but [a-zA-Z0-9:_] replaced.
+	Topic     string
+	Partition int
+	// Offset is that of the last record read; negative before the first.
+	Offset float64
 }
 
 // ThreadDump is a thread dump of a TaskManager, taken through the JobManager.

@@ -5,9 +5,11 @@ package reporter
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +22,11 @@ var (
 	prefixTask        = []byte("flink_taskmanager_job_task_")
 	nameRecordsIn     = []byte("flink_taskmanager_job_task_numRecordsIn")
 	nameOperatorOut   = []byte("flink_taskmanager_job_task_operator_numRecordsOut")
+	// Flink's KafkaSource (flink-connector-kafka), labels topic and partition.
+	nameKafkaOffset = []byte("flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset")
+	// Beam's KafkaIO on Flink's runner: the split's index in between.
+	prefixBeamSplit = []byte("flink_taskmanager_job_task_operator_source_splits_")
+	suffixBeamSplit = []byte("_elements_read")
 )
 
 const (
@@ -39,7 +46,7 @@ type Reading struct {
 
 // labels are those of one series that matter, as slices of its line.
 type labels struct {
-	taskManager, jobID, jobName, vertexID, vertexName, subtask, attemptID, attempt, operatorID []byte
+	taskManager, jobID, jobName, vertexID, vertexName, subtask, attemptID, attempt, operatorID, topic, partition []byte
 }
 
 // reading is a Reading in the making.
@@ -47,8 +54,8 @@ type reading struct {
 	Reading
 	label string
 	index map[string]int
-	// out is the records the head operator of each execution has sent, for sources, which take none in.
-	out []float64
+	// sources has what each execution tells of itself as a source; whether it is one shows at the end.
+	sources []lineage.SourceProgress
 }
 
 // Read reads an exposition line by line and holds no more of it than one line and the executions found. It returns one Reading for each
@@ -90,11 +97,7 @@ func Read(r io.Reader) ([]Reading, error) {
 	}
 	result := make([]Reading, 0, len(readings))
 	for _, rd := range readings {
-		for i := range rd.Executions {
-			if e := &rd.Executions[i]; e.RecordsIn == 0 {
-				e.RecordsIn = rd.out[i]
-			}
-		}
+		rd.settle()
 		result = append(result, rd.Reading)
 	}
 	return result, nil
@@ -159,20 +162,55 @@ func (rd *reading) add(name []byte, l *labels, value, key []byte) ([]byte, error
 		i = len(rd.Executions)
 		rd.index[string(key)] = i
 		rd.Executions = append(rd.Executions, e)
-		rd.out = append(rd.out, 0)
+		rd.sources = append(rd.sources, lineage.SourceProgress{})
 	}
+	source := &rd.sources[i]
 	switch {
 	case bytes.Equal(name, nameRecordsIn):
-		if v, err := strconv.ParseFloat(string(value), 64); err == nil && v >= 0 {
+		if v, ok := count(value); ok {
 			rd.Executions[i].RecordsIn = v
 		}
 	case bytes.Equal(name, nameOperatorOut) && bytes.Equal(l.operatorID, l.vertexID):
 		// The vertex' id is the id of the operator at the head of its chain.
-		if v, err := strconv.ParseFloat(string(value), 64); err == nil && v >= 0 {
-			rd.out[i] = v
+		if v, ok := count(value); ok {
+			source.RecordsOut = v
+		}
+	case bytes.Equal(name, nameKafkaOffset):
+		partition, err := strconv.Atoi(string(l.partition))
+		offset, errOffset := strconv.ParseFloat(string(value), 64)
+		if err == nil && errOffset == nil && l.topic != nil {
+			source.Partitions = append(source.Partitions, lineage.PartitionProgress{Topic: text(l.topic), Partition: partition, Offset: offset})
+		}
+	case bytes.HasPrefix(name, prefixBeamSplit) && bytes.HasSuffix(name, suffixBeamSplit):
+		split, err := strconv.Atoi(string(name[len(prefixBeamSplit) : len(name)-len(suffixBeamSplit)]))
+		if v, ok := count(value); ok && err == nil && split >= 0 {
+			if source.Splits == nil {
+				source.Splits = map[int]float64{}
+			}
+			source.Splits[split] = v
 		}
 	}
 	return key, nil
+}
+
+func count(value []byte) (float64, bool) {
+	v, err := strconv.ParseFloat(string(value), 64)
+	return v, err == nil && v >= 0
+}
+
+// settle tells sources, which take no records in, from other tasks once every series is read.
+func (rd *reading) settle() {
+	for i := range rd.Executions {
+		e, source := &rd.Executions[i], &rd.sources[i]
+		if e.RecordsIn > 0 || source.RecordsOut == 0 && source.Splits == nil && source.Partitions == nil {
+			continue
+		}
+		e.RecordsIn = source.RecordsOut
+		slices.SortFunc(source.Partitions, func(a, b lineage.PartitionProgress) int {
+			return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+		})
+		e.Source = source
+	}
 }
 
 // execution makes an execution of the labels; ok is false if they do not tell subtask and attempt.
@@ -291,5 +329,9 @@ func (l *labels) set(name, value []byte) {
 		l.attempt = value
 	case "operator_id":
 		l.operatorID = value
+	case "topic":
+		l.topic = value
+	case "partition":
+		l.partition = value
 	}
 }
