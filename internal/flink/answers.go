@@ -138,7 +138,7 @@ type executionAnswer struct {
 	Attempt        *int              `json:"attempt"`
 	Status         string            `json:"status"`
 	StartTime      int64             `json:"start-time"`
-	TaskManager    string            `json:"taskmanager-id"`
+	TaskManager    *string           `json:"taskmanager-id"`
 	StatusDuration map[string]int64  `json:"status-duration"`           // since 1.16
 	Concurrent     []executionAnswer `json:"other-concurrent-attempts"` // since 1.16, only with speculative execution
 }
@@ -157,6 +157,9 @@ func (c *Client) vertex(ctx context.Context, job, vertex string) (int, []lineage
 		s := &(*a.Subtasks)[i]
 		for _, x := range append([]executionAnswer{*s}, s.Concurrent...) {
 			e, err := x.execution(a.Now)
+			if err == nil && e.Subtask != i {
+				err = fmt.Errorf("subtask %d is listed in place of %d", e.Subtask, i)
+			}
 			if err != nil {
 				return 0, nil, foreign(endpointVertex, err)
 			}
@@ -168,10 +171,13 @@ func (c *Client) vertex(ctx context.Context, job, vertex string) (int, []lineage
 
 // execution converts x; now is the JobManager's clock in milliseconds.
 func (x *executionAnswer) execution(now int64) (lineage.Execution, error) {
-	if x.Subtask == nil || x.Attempt == nil || x.Status == "" {
-		return lineage.Execution{}, errors.New("subtask, attempt or status of an execution is missing")
+	if x.Subtask == nil || x.Attempt == nil || x.Status == "" || x.TaskManager == nil || *x.TaskManager == "" {
+		return lineage.Execution{}, errors.New("subtask, attempt, status or taskmanager-id of an execution is missing")
 	}
-	e := lineage.Execution{Subtask: *x.Subtask, Attempt: *x.Attempt, State: lineage.ExecutionState(x.Status), TaskManager: x.TaskManager}
+	if *x.Attempt < 0 {
+		return lineage.Execution{}, fmt.Errorf("attempt %d", *x.Attempt)
+	}
+	e := lineage.Execution{Subtask: *x.Subtask, Attempt: *x.Attempt, State: lineage.ExecutionState(x.Status), TaskManager: *x.TaskManager}
 	if e.TaskManager == "(unassigned)" {
 		e.TaskManager = ""
 	}
@@ -254,6 +260,9 @@ func (c *Client) allocatedSlots(ctx context.Context, taskManager string) ([]stri
 	}
 	jobs := make([]string, 0, len(*a.AllocatedSlots))
 	for _, s := range *a.AllocatedSlots {
+		if s.JobID == "" {
+			return nil, foreign(endpointTaskManager, errors.New("jobId of an allocated slot is missing"))
+		}
 		jobs = append(jobs, s.JobID)
 	}
 	return jobs, nil

@@ -36,12 +36,9 @@ var paths = map[string]string{
 	endpointThreadDump:   "/taskmanagers/{taskmanagerid}/thread-dump",
 }
 
-// Limits of an answer's size in bytes. A vertex of parallelism 1,000 takes about one megabyte; Flink itself refuses to pass on a thread dump
-// of more than 10 MB (akka.framesize, pekko.framesize), unless told otherwise.
-const (
-	maxAnswer = 64 << 20
-	maxDump   = 256 << 20
-)
+// maxAnswer is the limit of an answer's size in bytes. A vertex of parallelism 1,000 takes about one megabyte; Flink itself refuses to pass on
+// a thread dump of more than 10 MB (akka.framesize, pekko.framesize), unless told otherwise.
+const maxAnswer = 64 << 20
 
 // Client asks one JobManager. It is safe for concurrent use.
 type Client struct {
@@ -50,6 +47,8 @@ type Client struct {
 	timeout time.Duration
 	slots   chan struct{}
 	count   func(endpoint, code string)
+	// limit is maxAnswer, except in tests.
+	limit int64
 }
 
 // Config is how the clients of one cluster ask.
@@ -58,7 +57,8 @@ type Config struct {
 	HTTP *http.Client
 	// Timeout bounds each request.
 	Timeout time.Duration
-	// Concurrency bounds the requests in flight to all JobManagers of the cluster together.
+	// Concurrency bounds the requests in flight to each JobManager. Were it all of them together, one that accepts and never answers could
+	// keep the others from being asked.
 	Concurrency int
 	// Count is called once for each request with the endpoint's template and the HTTP status, or "error" if there was no answer.
 	Count func(endpoint, code string)
@@ -66,7 +66,6 @@ type Config struct {
 
 // NewClients returns a client for each JobManager of one cluster, given its URL without credentials.
 func NewClients(urls []string, cfg Config) []*Client {
-	slots := make(chan struct{}, cfg.Concurrency)
 	clients := make([]*Client, len(urls))
 	for i, u := range urls {
 		r := resty.NewWithClient(cfg.HTTP).
@@ -76,7 +75,9 @@ func NewClients(urls []string, cfg Config) []*Client {
 			SetLogger(silent{}).
 			// Read here, within the limit and the deadline.
 			SetDoNotParseResponse(true)
-		clients[i] = &Client{url: u, resty: r, timeout: cfg.Timeout, slots: slots, count: cfg.Count}
+		clients[i] = &Client{
+			url: u, resty: r, timeout: cfg.Timeout, slots: make(chan struct{}, cfg.Concurrency), count: cfg.Count, limit: maxAnswer,
+		}
 	}
 	return clients
 }
@@ -91,8 +92,8 @@ func (silent) Debugf(string, ...any) {}
 // URL is the JobManager's address without credentials.
 func (c *Client) URL() string { return c.url }
 
-// get asks for an endpoint and gives the answer's body, at most limit bytes of it, to read.
-func (c *Client) get(ctx context.Context, endpoint string, params map[string]string, limit int64, read func(io.Reader) error) error {
+// get asks for an endpoint and gives the answer's body, within the limit, to read.
+func (c *Client) get(ctx context.Context, endpoint string, params map[string]string, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	select {
@@ -113,7 +114,7 @@ func (c *Client) get(ctx context.Context, endpoint string, params map[string]str
 		text, _ := io.ReadAll(io.LimitReader(body, 1<<20))
 		return statusError(endpoint, resp.StatusCode(), text)
 	}
-	limited := &limitedReader{r: body, left: limit}
+	limited := &limitedReader{r: body, left: c.limit}
 	if err := read(limited); err != nil {
 		return bodyError(ctx, endpoint, limited, err)
 	}
@@ -135,7 +136,7 @@ func bodyError(ctx context.Context, endpoint string, r *limitedReader, err error
 
 // getJSON asks for an endpoint and decodes the answer, which must be one JSON value and no more.
 func (c *Client) getJSON(ctx context.Context, endpoint string, params map[string]string, answer any) error {
-	return c.get(ctx, endpoint, params, maxAnswer, func(r io.Reader) error {
+	return c.get(ctx, endpoint, params, func(r io.Reader) error {
 		text, err := io.ReadAll(r)
 		if err != nil {
 			return err
@@ -155,15 +156,15 @@ type limitedReader struct {
 }
 
 func (l *limitedReader) Read(p []byte) (int, error) {
-	if l.left <= 0 {
+	// One byte more than allowed tells an answer that is too large from one that just fits.
+	if int64(len(p)) > l.left+1 {
+		p = p[:l.left+1]
+	}
+	n, err := l.r.Read(p)
+	if l.left -= int64(n); l.left < 0 {
 		l.exceeded = true
 		return 0, errTooLarge
 	}
-	if int64(len(p)) > l.left {
-		p = p[:l.left]
-	}
-	n, err := l.r.Read(p)
-	l.left -= int64(n)
 	if err != nil {
 		l.err = err
 	}

@@ -19,7 +19,7 @@ type threadAnswer struct {
 // whose names matter. The answer, which may have megabytes of stacks, is not held as a whole.
 func (c *Client) Threads(ctx context.Context, taskManager string) ([]lineage.Thread, error) {
 	var threads []lineage.Thread
-	err := c.get(ctx, endpointThreadDump, map[string]string{"taskmanagerid": taskManager}, maxDump, func(r io.Reader) error {
+	err := c.get(ctx, endpointThreadDump, map[string]string{"taskmanagerid": taskManager}, func(r io.Reader) error {
 		threads = nil
 		return readDump(r, func(t *threadAnswer) {
 			if thread, ok := lineage.ParseThread(*t.Name); ok {
@@ -28,7 +28,10 @@ func (c *Client) Threads(ctx context.Context, taskManager string) ([]lineage.Thr
 			}
 		})
 	})
-	return threads, err
+	if err != nil {
+		return nil, err // and not the first part of the threads
+	}
+	return threads, nil
 }
 
 // readDump decodes {"threadInfos": [{...}, ...]} and visits one thread after the other.
@@ -74,7 +77,14 @@ func readDump(r io.Reader, visit func(*threadAnswer)) error {
 	if !found {
 		return errors.New("threadInfos is missing")
 	}
-	return nil
+	switch t, err := dec.Token(); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
+	default:
+		return fmt.Errorf("%v after the end of the answer", t)
+	}
 }
 
 func expectDelim(dec *json.Decoder, want json.Delim) error {
