@@ -18,10 +18,7 @@ import (
 // the views still join. Kept are states, times, numbers, subtasks and attempts, the forms of ids, the way vertex names chain (" -> ",
 // "Source: ", "Sink: "), and everything whose meaning Flink defines. What is not known to be harmless is replaced.
 func Anonymize(r *Recording) {
-	a := &anonymizer{
-		names: map[string]string{}, sanitised: map[string]string{}, replacements: map[string]bool{}, count: map[string]int{},
-		known: newWords(),
-	}
+	a := newAnonymizer()
 	// Free text is searched for names that stand elsewhere; the first time only learns them.
 	a.recording(r.clone())
 	a.recording(r)
@@ -37,6 +34,25 @@ type anonymizer struct {
 	count map[string]int
 	// known are the originals that are searched for in free text.
 	known *words
+	// frames and metricNames are lines of stacks and names of metrics that were met before: a cluster repeats them thousands of times.
+	frames, metricNames map[string]string
+}
+
+func newAnonymizer() *anonymizer {
+	return &anonymizer{
+		names: map[string]string{}, sanitised: map[string]string{}, replacements: map[string]bool{}, count: map[string]int{},
+		known: newWords(), frames: map[string]string{}, metricNames: map[string]string{},
+	}
+}
+
+// remember returns what f made of a text the first time.
+func remember(known map[string]string, text string, f func(string) string) string {
+	replacement, ok := known[text]
+	if !ok {
+		replacement = f(text)
+		known[text] = replacement
+	}
+	return replacement
 }
 
 // recording anonymizes all parts in a fixed order, so that equal recordings get equal replacements.

@@ -129,7 +129,7 @@ func (a *anonymizer) exception(s string) string {
 		switch {
 		case line == "" || morePattern.MatchString(line):
 		case strings.HasPrefix(strings.TrimSpace(line), "at "):
-			lines[i] = a.frame(line)
+			lines[i] = remember(a.frames, line, a.frame)
 		default:
 			m := causePattern.FindStringSubmatch(line)
 			lines[i] = m[1] + a.message(m[2])
@@ -186,7 +186,7 @@ func (a *anonymizer) stack(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
 		if strings.HasPrefix(strings.TrimSpace(line), "at ") {
-			lines[i] = a.frame(line)
+			lines[i] = remember(a.frames, line, a.frame)
 			continue
 		}
 		line = replaceGroups(ownerPattern, line, func(g []string) string { return g[1] + a.thread(g[2]) + g[3] })

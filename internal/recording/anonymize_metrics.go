@@ -10,14 +10,6 @@ func (a *anonymizer) metrics(t string) string {
 	raw := unfiltered(t)
 	// The same labels stand in many lines.
 	labels := map[string]string{}
-	label := func(g []string) string {
-		replacement, ok := labels[g[0]]
-		if !ok {
-			replacement = a.label(g[1], g[2], raw)
-			labels[g[0]] = replacement
-		}
-		return replacement
-	}
 	lines := strings.Split(t, "\n")
 	kept := lines[:0]
 	for _, line := range lines {
@@ -29,8 +21,10 @@ func (a *anonymizer) metrics(t string) string {
 				kept = append(kept, a.meta(m))
 			}
 		default:
-			if m := samplePattern.FindStringSubmatch(line); m != nil {
-				kept = append(kept, a.metricName(m[1])+replaceGroups(labelPattern, m[2], label)+m[3])
+			if sample, ok := a.sample(line, func(label string) string {
+				return remember(labels, label, func(string) string { return a.label(label, raw) })
+			}); ok {
+				kept = append(kept, sample)
 			}
 		}
 	}
@@ -38,11 +32,62 @@ func (a *anonymizer) metrics(t string) string {
 }
 
 var (
-	metaPattern   = regexp.MustCompile(`^# (HELP|TYPE|UNIT) ([a-zA-Z_:][a-zA-Z0-9_:]*) ?(.*)$`)
-	samplePattern = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})?(\s[^{}]*)$`)
-	labelPattern  = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"`)
-	countPattern  = regexp.MustCompile(`^(.*?)(_count|_sum|_bucket|_total)?$`)
+	metaPattern  = regexp.MustCompile(`^# (HELP|TYPE|UNIT) ([a-zA-Z_:][a-zA-Z0-9_:]*) ?(.*)$`)
+	countPattern = regexp.MustCompile(`^(.*?)(_count|_sum|_bucket|_total)?$`)
+	// The value, and a timestamp if there is one.
+	numbersPattern = regexp.MustCompile(`^\s+[0-9A-Za-z.+-]+(?:\s+-?\d+)?\s*$`)
 )
+
+// sample anonymizes a line of a metric, NAME{KEY="VALUE",...} NUMBER, with a function for KEY="VALUE". A line of another form is dropped.
+func (a *anonymizer) sample(line string, label func(string) string) (string, bool) {
+	end := 0
+	for end < len(line) && (isWord(line[end]) || line[end] == ':') {
+		end++
+	}
+	var out strings.Builder
+	out.WriteString(a.metricName(line[:end]))
+	rest := line[end:]
+	if strings.HasPrefix(rest, "{") {
+		out.WriteByte('{')
+		rest = rest[1:]
+		for !strings.HasPrefix(rest, "}") {
+			n := labelLength(rest)
+			if n == 0 {
+				return "", false
+			}
+			out.WriteString(label(rest[:n]))
+			rest = rest[n:]
+			if strings.HasPrefix(rest, ",") {
+				out.WriteByte(',')
+				rest = rest[1:]
+			}
+		}
+		out.WriteByte('}')
+		rest = rest[1:]
+	}
+	out.WriteString(rest)
+	return out.String(), end > 0 && numbersPattern.MatchString(rest)
+}
+
+// labelLength returns the length of KEY="VALUE" at the beginning of a text, 0 if there is none.
+func labelLength(t string) int {
+	end := 0
+	for end < len(t) && isWord(t[end]) {
+		end++
+	}
+	if end == 0 || !strings.HasPrefix(t[end:], `="`) {
+		return 0
+	}
+	for end += 2; end < len(t); end++ {
+		switch t[end] {
+		case '\\':
+			end++
+		case '"':
+			return end + 1
+		}
+	}
+	return 0
+}
 
 // unfiltered is whether the values of labels are as they were (filterLabelValueCharacters: false) and not sanitised: then some name has
 // a character that sanitising replaces.
@@ -87,6 +132,10 @@ var (
 
 // metricName anonymizes the name of a metric of a user's program.
 func (a *anonymizer) metricName(name string) string {
+	return remember(a.metricNames, name, a.newMetricName)
+}
+
+func (a *anonymizer) newMetricName(name string) string {
 	if otherMetricPattern.MatchString(name) {
 		return name
 	}
@@ -107,8 +156,10 @@ func (a *anonymizer) metricName(name string) string {
 var plainLabels = wordSet(`host tm_id job_id job_name task_id task_name task_attempt_id task_attempt_num subtask_index operator_id operator_name
 	quantile le split topic partition client_id`)
 
-// label anonymizes a label, raw or as the reporter sanitised it.
-func (a *anonymizer) label(key, value string, raw bool) string {
+// label anonymizes a label, KEY="VALUE", raw or as the reporter sanitised it.
+func (a *anonymizer) label(label string, raw bool) string {
+	key, value, _ := strings.Cut(label, "=")
+	value = value[1 : len(value)-1]
 	if !plainLabels[key] {
 		key = a.sanitisedName("label", key)
 	}

@@ -6,12 +6,6 @@ import (
 	"testing"
 )
 
-func newTestAnonymizer() *anonymizer {
-	return &anonymizer{
-		names: map[string]string{}, sanitised: map[string]string{}, replacements: map[string]bool{}, count: map[string]int{}, known: newWords(),
-	}
-}
-
 func TestAnonymizeVertex(t *testing.T) {
 	for _, test := range []struct{ in, want string }{
 		{"Source: orders", "Source: operator-x1"},
@@ -24,7 +18,7 @@ func TestAnonymizeVertex(t *testing.T) {
 		{"(", "("},
 		{"", ""},
 	} {
-		a := newTestAnonymizer()
+		a := newAnonymizer()
 		got := a.vertex(test.in)
 		if got != test.want {
 			t.Errorf("%q became %q, want %q", test.in, got, test.want)
@@ -40,7 +34,7 @@ func TestAnonymizeVertex(t *testing.T) {
 
 func TestAnonymizeThread(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
-	a := newTestAnonymizer()
+	a := newAnonymizer()
 	hex := a.ids(id)
 	if hex == id || len(hex) != 32 {
 		t.Fatalf("id became %q", hex)
@@ -85,7 +79,7 @@ func TestAnonymizeStack(t *testing.T) {
 		"\tat app//org.apache.flink.runtime.taskmanager.Task.run(Task.java:562)\n" +
 		"\tat org.apache.flink.util.ChildFirst//user.Class2.<init>(Class2.java:1)\n" +
 		"\t- locked user.Class1@1f\n\t...\n\n\tNumber of locked synchronizers = 1\n"
-	a := newTestAnonymizer()
+	a := newAnonymizer()
 	// The order in which things get their replacement does not matter to this test.
 	a.class("com.acme.Lock")
 	if got := a.stack(in); got != want {
@@ -94,7 +88,7 @@ func TestAnonymizeStack(t *testing.T) {
 }
 
 func TestAnonymizeException(t *testing.T) {
-	a := newTestAnonymizer()
+	a := newAnonymizer()
 	a.taskManager("10.1.2.3:6122-abcdef")
 	for _, test := range []struct{ in, want string }{
 		{"java.util.concurrent.TimeoutException: Heartbeat of TaskManager with id 10.1.2.3:6122-abcdef timed out.",
@@ -135,7 +129,7 @@ func TestAnonymizeOptions(t *testing.T) {
 		{"parallelism.default", "4", "parallelism.default", "4"},
 		{"jdbcUrl", "jdbc:postgresql://db.acme:5432/orders?user=jane", "option-x1", "jdbc:postgresql://host-x1:5432/path-x1?value-x1"},
 	} {
-		a := newTestAnonymizer()
+		a := newAnonymizer()
 		value := a.option(test.key, test.value)
 		key := a.optionKey(test.key)
 		if test.key == "web.tmpdir" {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,21 +24,30 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// forEachRecording runs a test on every recording of the repository.
-func forEachRecording(t *testing.T, f func(t *testing.T, r *Recording)) {
-	t.Helper()
+// loaded are the recordings of the repository by name.
+var loaded = sync.OnceValues(func() (map[string]*Recording, error) {
 	names, err := fs.Glob(recordings.FS, "*.json.gz")
 	if err != nil || len(names) == 0 {
-		t.Fatalf("no recordings: %v", err)
+		return nil, fmt.Errorf("no recordings: %w", err)
 	}
+	out := map[string]*Recording{}
 	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			r, err := LoadFS(recordings.FS, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f(t, r)
-		})
+		if out[name], err = LoadFS(recordings.FS, name); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+})
+
+// forEachRecording runs a test on a copy of every recording of the repository.
+func forEachRecording(t *testing.T, f func(t *testing.T, r *Recording)) {
+	t.Helper()
+	all, err := loaded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		t.Run(name, func(t *testing.T) { f(t, all[name].clone()) })
 	}
 }
 
