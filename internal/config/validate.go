@@ -184,8 +184,7 @@ func checkURL(s string) error {
 	case err != nil && strings.Contains(s, "@"): // what url.Parse says may quote a password
 		return errors.New("not a valid URL")
 	case err != nil:
-		var inner *url.Error
-		if errors.As(err, &inner) {
+		if inner, ok := errors.AsType[*url.Error](err); ok {
 			err = inner.Err
 		}
 		return fmt.Errorf("not a valid URL: %w", err)
@@ -239,7 +238,7 @@ func validateHTTP(errs *fieldErrors, field string, c *promconfig.HTTPClientConfi
 	if o := c.OAuth2; o != nil {
 		errs.add(checkURL(o.TokenURL), "%s.oauth2.token_url", field)
 		errs.add(o.TLSConfig.Validate(), "%s.oauth2.tls_config", field)
-		errs.add(o.ProxyConfig.Validate(), "%s.oauth2", field)
+		errs.add(o.Validate(), "%s.oauth2", field)
 		if o.ProxyURL.URL != nil {
 			errs.add(checkURL(o.ProxyURL.String()), "%s.oauth2.proxy_url", field)
 		}
