@@ -170,8 +170,6 @@ func checkJoins(t *testing.T, before, after []fact) {
 			if parts := strings.Split(b.names["attempt"], "_"); len(parts) != len(id) || len(id) == 4 && (id[1] != a.names["vertex"] || id[2] != parts[2] || id[3] != parts[3]) {
 				t.Errorf("attempt id %v became %v of vertex %s", parts, id, a.names["vertex"])
 			}
-			}
-			attempts[a.names["tm label"]][a.names["attempt"]] = true
 		}
 	}
 	for kindName, got := range forth {
