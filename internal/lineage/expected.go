@@ -116,6 +116,12 @@ func (e *expectation) mayBeNewer(k subtaskKey, attempt int, sameGraph bool) bool
 	return false
 }
 
+// later is whether an attempt's number is higher than any the leader's view has of its subtask.
+func (e *expectation) later(k subtaskKey, attempt int) bool {
+	c, known := e.attempts[k]
+	return known && attempt > c.number
+}
+
 // processes is whether an expected execution of the subtask may take in records. Where only thread names tell, k.vertex is a name, and the
 // subtask of each vertex of that name has to.
 func (e *expectation) processes(k subtaskKey) bool {

@@ -130,7 +130,10 @@ func (j *judgement) matchReported(ref JobRef, executions []reported) {
 		k := subtaskKey{x.VertexID, x.Subtask}
 		// An execution graph other than the one at work is newer only if it was first seen later.
 		plausible := x.graph == current || matched == 0 || graphs[x.graph].After(newestMatched)
-		if room && plausible && j.s.Time.Sub(x.firstSeen) < staleness && e.mayBeNewer(k, x.Attempt, x.graph == current && x.graph != "") {
+		sameGraph := x.graph == current && x.graph != ""
+		// Attempt numbers only grow within a graph. One that runs beside an older attempt on purpose is not in the leader's count of tasks.
+		later := sameGraph && matched > 0 && e.later(k, x.Attempt)
+		if (room && plausible || later) && j.s.Time.Sub(x.firstSeen) < staleness && e.mayBeNewer(k, x.Attempt, sameGraph) {
 			job.behind[k]++
 			continue
 		}

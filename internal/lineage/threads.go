@@ -176,7 +176,7 @@ func (j *judgement) surplusThread(d *ThreadDump, t *Thread, vertices map[string]
 		}
 		if e != nil {
 			k := subtaskKey{v.vertex, t.Task.Subtask}
-			if j.threadMayBeNewer(e, k, t, o.key) {
+			if j.threadMayBeNewer(d, e, k, t, o.key) {
 				job.behind[k]++
 				return
 			}
@@ -204,14 +204,22 @@ func (j *judgement) surplusThread(d *ThreadDump, t *Thread, vertices map[string]
 }
 
 // threadMayBeNewer is whether the leader may have deployed the thread's task since its view of the job was made.
-func (j *judgement) threadMayBeNewer(e *expectation, k subtaskKey, t *Thread, key orphanKey) bool {
+func (j *judgement) threadMayBeNewer(d *ThreadDump, e *expectation, k subtaskKey, t *Thread, key orphanKey) bool {
 	total := 0
 	for _, n := range j.jobs[e.job.ID].observed[ViewThreads] {
 		total += n
 	}
-	return total <= e.job.Deployed()+e.concurrent &&
+	// An attempt that runs beside an older one on purpose is not in the leader's count of tasks.
+	return (total <= e.job.Deployed()+e.concurrent || e.later(k, t.Task.Attempt) && !d.hasYounger(t)) &&
 		j.s.Time.Sub(firstOf(j.m.executions, key, j.s.Time)) < staleness &&
 		e.mayBeNewer(k, t.Task.Attempt, true)
+}
+
+// hasYounger is whether a younger thread executes the same subtask on the same TaskManager.
+func (d *ThreadDump) hasYounger(t *Thread) bool {
+	return slices.ContainsFunc(d.Threads, func(x Thread) bool {
+		return x.Kind == TaskThread && x.Task.Vertex == t.Task.Vertex && x.Task.Subtask == t.Task.Subtask && x.ID > t.ID
+	})
 }
 
 func (j *judgement) threadReason(v namedVertex, t *Thread, taskManager string) Reason {
