@@ -168,6 +168,14 @@ func (j *judgement) surplusThread(d *ThreadDump, t *Thread, vertices map[string]
 		j.orphans = append(j.orphans, o)
 		return
 	}
+	if j.mayBeUntold(t.Task.Vertex) {
+		for _, v := range vs {
+			if v.current {
+				j.job(v.job).candidates = true
+			}
+		}
+		return
+	}
 	for _, v := range vs {
 		job := j.job(v.job)
 		e := j.expected[v.job.ID]
@@ -201,6 +209,26 @@ func (j *judgement) surplusThread(d *ThreadDump, t *Thread, vertices map[string]
 	o.Job, o.VertexID = vs[0].job, vs[0].vertex
 	o.Reason = j.threadReason(vs[0], t, d.TaskManager)
 	j.orphans = append(j.orphans, o)
+}
+
+// mayBeUntold is whether a job of which it is not known what should run may have a vertex of this name.
+func (j *judgement) mayBeUntold(vertex string) bool {
+	for i := range j.s.Leader.Jobs {
+		id := j.s.Leader.Jobs[i].ID
+		if j.expected[id] != nil {
+			continue
+		}
+		known := j.m.jobs[id]
+		if known == nil || len(known.vertices) == 0 {
+			return true
+		}
+		for _, name := range known.vertices {
+			if name == vertex {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // threadMayBeNewer is whether the leader may have deployed the thread's task since its view of the job was made.
