@@ -66,7 +66,7 @@ type expectation struct {
 	attempts map[subtaskKey]currentAttempt
 	// processing counts the executions of each subtask that may take in records.
 	processing map[subtaskKey]int
-	// concurrent is the number of executions that run beside another of their subtask on purpose.
+	// concurrent is the number of executions that run, or wait to run, beside another of their subtask on purpose.
 	concurrent int
 }
 
@@ -80,12 +80,17 @@ func expect(j *Job) *expectation {
 	if j.State.Ended() {
 		return e
 	}
-	deployed := map[subtaskKey]int{}
+	live := map[subtaskKey]int{}
 	j.eachExecution(func(v *Vertex, x *Execution) {
 		k := subtaskKey{v.ID, x.Subtask}
 		waiting := x.State == Created || x.State == Scheduled
 		if c, ok := e.attempts[k]; !ok || x.Attempt > c.number {
 			e.attempts[k] = currentAttempt{x.Attempt, !waiting}
+		}
+		if waiting || x.State.Deployed() {
+			if live[k]++; live[k] > 1 {
+				e.concurrent++
+			}
 		}
 		if !x.State.Deployed() {
 			return
@@ -93,9 +98,6 @@ func expect(j *Job) *expectation {
 		e.places[place{v.ID, x.Subtask, x.Attempt, x.TaskManager}]++
 		if x.State.processes() {
 			e.processing[k]++
-		}
-		if deployed[k]++; deployed[k] > 1 {
-			e.concurrent++
 		}
 	})
 	return e

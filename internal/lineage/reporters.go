@@ -132,8 +132,8 @@ func (j *judgement) matchReported(ref JobRef, executions []reported) {
 		plausible := x.graph == current || matched == 0 || graphs[x.graph].After(newestMatched)
 		sameGraph := x.graph == current && x.graph != ""
 		// Attempt numbers only grow within a graph. One that runs beside an older attempt on purpose is not in the leader's count of tasks.
-		later := sameGraph && matched > 0 && e.later(k, x.Attempt)
-		if (room && plausible || later) && j.s.Time.Sub(x.firstSeen) < staleness && e.mayBeNewer(k, x.Attempt, sameGraph) {
+		sure := sameGraph && matched > 0
+		if (room && plausible || sure) && j.s.Time.Sub(x.firstSeen) < staleness && e.mayBeNewer(k, x.Attempt, sameGraph) {
 			job.behind[k]++
 			continue
 		}
