@@ -22,8 +22,7 @@ func (c *Client) Threads(ctx context.Context, taskManager string) ([]lineage.Thr
 	err := c.get(ctx, endpointThreadDump, map[string]string{"taskmanagerid": taskManager}, func(r io.Reader) error {
 		threads = nil
 		return readDump(r, func(t *threadAnswer) {
-			if thread, ok := lineage.ParseThread(*t.Name); ok {
-				thread.ID = lineage.ParseThreadID(*t.Name, t.Stringified)
+			if thread, ok := lineage.ReadThread(*t.Name, t.Stringified); ok {
 				threads = append(threads, thread)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,8 +33,9 @@ var (
 const (
 	// maxLine bounds a line; Flink's are a few hundred bytes, more with long job and operator names.
 	maxLine = 1 << 20
-	// maxExecutions bounds what one exposition can make the exporter hold.
-	maxExecutions = 100_000
+	// maxExecutions and maxTaskManagers bound what one exposition can make the exporter hold.
+	maxExecutions   = 100_000
+	maxTaskManagers = 10_000
 )
 
 // Reading is what one exposition shows of one TaskManager.
@@ -52,7 +54,6 @@ type labels struct {
 // reading is a Reading in the making.
 type reading struct {
 	Reading
-	label string
 	index map[string]int
 	// sources has what each execution tells of itself as a source; whether it is one shows at the end.
 	sources []lineage.SourceProgress
@@ -63,6 +64,8 @@ type reading struct {
 func Read(r io.Reader) ([]Reading, error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	var readings []*reading
+	byLabel := map[string]*reading{}
+	executions := 0
 	var key []byte
 	for n := 1; ; n++ {
 		line, err := readLine(lines)
@@ -75,7 +78,8 @@ func Read(r io.Reader) ([]Reading, error) {
 			}
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		if len(line) > 0 && !startsName(line[0]) && line[0] != '#' && line[0] != ' ' {
+		line = bytes.TrimLeft(line, blanks)
+		if len(line) > 0 && !startsName(line[0]) && line[0] != '#' {
 			return nil, fmt.Errorf("line %d: not the text format of Prometheus", n)
 		}
 		if !bytes.HasPrefix(line, prefixTaskManager) {
@@ -85,14 +89,25 @@ func Read(r io.Reader) ([]Reading, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		if l.taskManager == nil {
+		if len(l.taskManager) == 0 {
 			continue
 		}
-		rd := find(&readings, l.taskManager)
-		if bytes.HasPrefix(name, prefixTask) {
-			if key, err = rd.add(name, &l, value, key); err != nil {
-				return nil, fmt.Errorf("line %d: %w", n, err)
+		rd := byLabel[string(l.taskManager)]
+		if rd == nil {
+			if len(readings) == maxTaskManagers {
+				return nil, fmt.Errorf("line %d: more than %d TaskManagers", n, maxTaskManagers)
 			}
+			rd = &reading{Reading: Reading{TaskManager: text(l.taskManager)}, index: map[string]int{}}
+			byLabel[string(l.taskManager)] = rd
+			readings = append(readings, rd)
+		}
+		if !bytes.HasPrefix(name, prefixTask) {
+			continue
+		}
+		before := len(rd.Executions)
+		key = rd.add(name, &l, value, key)
+		if executions += len(rd.Executions) - before; executions > maxExecutions {
+			return nil, fmt.Errorf("line %d: more than %d executions", n, maxExecutions)
 		}
 	}
 	result := make([]Reading, 0, len(readings))
@@ -127,23 +142,12 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line[:len(line)-1], nil
 }
 
-// find returns the reading of the TaskManager, a new one if there is none. An exposition nearly always has only one.
-func find(readings *[]*reading, taskManager []byte) *reading {
-	for _, rd := range *readings {
-		if rd.label == string(taskManager) {
-			return rd
-		}
-	}
-	rd := &reading{label: string(taskManager), Reading: Reading{TaskManager: text(taskManager)}, index: map[string]int{}}
-	*readings = append(*readings, rd)
-	return rd
-}
-
 // add takes in a series of a task or operator; key is scratch space, returned for reuse.
-func (rd *reading) add(name []byte, l *labels, value, key []byte) ([]byte, error) {
-	if l.jobID == nil || l.vertexID == nil || l.subtask == nil || l.attemptID == nil {
+func (rd *reading) add(name []byte, l *labels, value float64, key []byte) []byte {
+	// A label that is empty is one that is missing.
+	if len(l.jobID) == 0 || len(l.vertexID) == 0 || len(l.subtask) == 0 || len(l.attemptID) == 0 {
 		rd.Unidentified++
-		return key, nil
+		return key
 	}
 	key = append(key[:0], l.jobID...)
 	for _, part := range [][]byte{l.vertexID, l.subtask, l.attemptID} {
@@ -154,10 +158,7 @@ func (rd *reading) add(name []byte, l *labels, value, key []byte) ([]byte, error
 		e, ok := l.execution()
 		if !ok {
 			rd.Unidentified++
-			return key, nil
-		}
-		if len(rd.Executions) == maxExecutions {
-			return key, fmt.Errorf("more than %d executions", maxExecutions)
+			return key
 		}
 		i = len(rd.Executions)
 		rd.index[string(key)] = i
@@ -167,36 +168,35 @@ func (rd *reading) add(name []byte, l *labels, value, key []byte) ([]byte, error
 	source := &rd.sources[i]
 	switch {
 	case bytes.Equal(name, nameRecordsIn):
-		if v, ok := count(value); ok {
-			rd.Executions[i].RecordsIn = v
+		if count(value) {
+			rd.Executions[i].RecordsIn = value
 		}
 	case bytes.Equal(name, nameOperatorOut) && bytes.Equal(l.operatorID, l.vertexID):
 		// The vertex' id is the id of the operator at the head of its chain.
-		if v, ok := count(value); ok {
-			source.RecordsOut = v
+		if count(value) {
+			source.RecordsOut = value
 		}
 	case bytes.Equal(name, nameKafkaOffset):
 		partition, err := strconv.Atoi(string(l.partition))
-		offset, errOffset := strconv.ParseFloat(string(value), 64)
-		if err == nil && errOffset == nil && l.topic != nil {
-			source.Partitions = append(source.Partitions, lineage.PartitionProgress{Topic: text(l.topic), Partition: partition, Offset: offset})
+		if err == nil && partition >= 0 && len(l.topic) > 0 && !math.IsNaN(value) && !math.IsInf(value, 0) {
+			source.Partitions = append(source.Partitions, lineage.PartitionProgress{Topic: text(l.topic), Partition: partition, Offset: value})
 		}
 	case bytes.HasPrefix(name, prefixBeamSplit) && bytes.HasSuffix(name, suffixBeamSplit):
-		split, err := strconv.Atoi(string(name[len(prefixBeamSplit) : len(name)-len(suffixBeamSplit)]))
-		if v, ok := count(value); ok && err == nil && split >= 0 {
+		// The suffix is cut off what follows the prefix: they share an underscore if there is no index.
+		index, _ := bytes.CutSuffix(name[len(prefixBeamSplit):], suffixBeamSplit)
+		split, err := strconv.Atoi(string(index))
+		if count(value) && err == nil && split >= 0 {
 			if source.Splits == nil {
 				source.Splits = map[int]float64{}
 			}
-			source.Splits[split] = v
+			source.Splits[split] = value
 		}
 	}
-	return key, nil
+	return key
 }
 
-func count(value []byte) (float64, bool) {
-	v, err := strconv.ParseFloat(string(value), 64)
-	return v, err == nil && v >= 0
-}
+// count is whether a value can be a number of records; NaN and infinity cannot.
+func count(value float64) bool { return value >= 0 && !math.IsInf(value, 0) }
 
 // settle tells sources, which take no records in, from other tasks once every series is read.
 func (rd *reading) settle() {
@@ -237,24 +237,27 @@ func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
 var errSeries = errors.New("malformed series")
 
+// blanks may stand between the parts of a line.
+const blanks = " \t"
+
 // parseSeries splits a line NAME{LABEL="VALUE",...} VALUE [TIMESTAMP].
-func parseSeries(line []byte) (name []byte, l labels, value []byte, err error) {
-	i := bytes.IndexAny(line, "{ ")
+func parseSeries(line []byte) (name []byte, l labels, value float64, err error) {
+	i := bytes.IndexAny(line, "{ \t")
 	if i < 0 {
-		return nil, l, nil, errSeries
+		return nil, l, 0, errSeries
 	}
-	name, rest := line[:i], line[i:]
-	if rest[0] == '{' {
+	name, rest := line[:i], bytes.TrimLeft(line[i:], blanks)
+	if len(rest) > 0 && rest[0] == '{' {
 		if rest, err = parseLabels(rest[1:], &l); err != nil {
-			return nil, l, nil, err
+			return nil, l, 0, err
 		}
 	}
-	value = bytes.TrimSpace(rest)
-	if j := bytes.IndexByte(value, ' '); j >= 0 {
-		value = value[:j]
+	number := bytes.TrimSpace(rest)
+	if j := bytes.IndexAny(number, blanks); j >= 0 {
+		number = number[:j]
 	}
-	if len(value) == 0 {
-		return nil, l, nil, errSeries
+	if value, err = strconv.ParseFloat(string(number), 64); err != nil && !errors.Is(err, strconv.ErrRange) {
+		return nil, l, 0, errSeries
 	}
 	return name, l, value, nil
 }
@@ -262,20 +265,30 @@ func parseSeries(line []byte) (name []byte, l labels, value []byte, err error) {
 // parseLabels reads LABEL="VALUE",...} and returns what follows. A trailing comma, which Flink writes, is allowed.
 func parseLabels(s []byte, l *labels) ([]byte, error) {
 	for {
-		s = bytes.TrimLeft(s, " ,")
+		s = bytes.TrimLeft(s, blanks)
 		if len(s) > 0 && s[0] == '}' {
 			return s[1:], nil
 		}
-		eq := bytes.IndexByte(s, '=')
-		if eq < 0 || eq+1 >= len(s) || s[eq+1] != '"' {
-			return nil, errSeries
-		}
-		name := bytes.TrimSpace(s[:eq])
-		value, rest, ok := quoted(s[eq+2:])
+		name, rest, ok := bytes.Cut(s, []byte{'='})
 		if !ok {
 			return nil, errSeries
 		}
-		l.set(name, value)
+		rest = bytes.TrimLeft(rest, blanks)
+		if len(rest) == 0 || rest[0] != '"' {
+			return nil, errSeries
+		}
+		value, rest, ok := quoted(rest[1:])
+		if !ok {
+			return nil, errSeries
+		}
+		l.set(bytes.TrimRight(name, blanks), value)
+		rest = bytes.TrimLeft(rest, blanks)
+		switch {
+		case len(rest) > 0 && rest[0] == ',':
+			rest = rest[1:]
+		case len(rest) == 0 || rest[0] != '}':
+			return nil, errSeries
+		}
 		s = rest
 	}
 }

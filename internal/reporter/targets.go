@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -176,10 +177,13 @@ func parseTargets(text []byte) ([]string, error) {
 			return urls, fmt.Errorf("__scheme__ %q is not http or https, or __metrics_path__ %q does not begin with /", scheme, path)
 		}
 		for _, hostPort := range g.Targets {
-			if _, _, err := net.SplitHostPort(hostPort); err != nil {
-				return urls, fmt.Errorf("target %q is not HOST:PORT", hostPort)
+			address := scheme + "://" + hostPort + path
+			// Parsed as well, because a user name or a path would pass for a part of host or port.
+			u, err := url.Parse(address)
+			if _, _, splitErr := net.SplitHostPort(hostPort); splitErr != nil || err != nil || u.Host != hostPort {
+				return urls, errors.New("a target is not HOST:PORT") // and perhaps a secret
 			}
-			urls = append(urls, scheme+"://"+hostPort+path)
+			urls = append(urls, address)
 		}
 	}
 	return urls, nil
