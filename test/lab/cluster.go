@@ -303,9 +303,9 @@ func (c *Cluster) prepareFlink() error {
 			return err
 		}
 		at := c.base
-		at.rpc, at.blob, at.rest, at.reporter = ports[0].port, ports[1].port, ports[2].port, ports[3].port
+		at.blob, at.rest, at.reporter, at.jobManagerPort = ports[0].port, ports[1].port, ports[2].port, ports[3].port
 		if i == 0 {
-			c.base.jobManagerPort = at.rpc
+			c.base.jobManagerPort = at.jobManagerPort
 		}
 		conf := jobManagerConf(c.version, o, at).with(o.FlinkConf, o.JobManagerConf)
 		p, err := c.flinkProcess("jm"+strconv.Itoa(i+1), conf, []string{"-Xmx448m"}, entry, ports)
@@ -323,12 +323,12 @@ func (c *Cluster) prepareFlink() error {
 }
 
 func (c *Cluster) prepareTaskManager() (*TaskManager, error) {
-	ports, err := reservePorts(3)
+	ports, err := reservePorts(2)
 	if err != nil {
 		return nil, err
 	}
 	at := c.base
-	at.rpc, at.data, at.reporter = ports[0].port, ports[1].port, ports[2].port
+	at.data, at.reporter = ports[0].port, ports[1].port
 	name := "tm" + strconv.Itoa(len(c.taskManagers)+1)
 	sink := filepath.Join(c.dir, name, "sink")
 	conf := taskManagerConf(c.version, c.options, at).with(c.options.FlinkConf, c.options.TaskManagerConf)
@@ -418,6 +418,12 @@ func (tm *TaskManager) ID(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("%s does not say its id: %w\n%s", tm.Name, ctx.Err(), tm.tail(10))
 		}
 	}
+}
+
+// FailTask makes one task on this TaskManager fail, which the JobManager answers with an ordinary restart. The job must be the one of this
+// package; the failure comes with the task's next record.
+func (tm *TaskManager) FailTask() error {
+	return os.WriteFile(filepath.Join(filepath.Dir(tm.Sink), "fail"), nil, 0o644)
 }
 
 // waitLimit is how long Wait waits when ctx has no deadline.

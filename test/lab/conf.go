@@ -3,7 +3,6 @@ package lab
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,9 +28,6 @@ func confFile(v version) string {
 	return "flink-conf.yaml"
 }
 
-// plainYAML matches values that need no quotes in YAML.
-var plainYAML = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./:,+=-]*( [A-Za-z0-9_./+=-]+)*$`)
-
 // render writes c in the syntax of confFile, options sorted. flink-conf.yaml is not YAML: it knows neither quotes nor '#' inside a value.
 func render(v version, c conf) ([]byte, error) {
 	var b strings.Builder
@@ -42,9 +38,8 @@ func render(v version, c conf) ([]byte, error) {
 		}
 		switch {
 		case confFile(v) == "config.yaml":
-			if !plainYAML.MatchString(value) || strings.HasSuffix(value, ":") {
-				value = "'" + strings.ReplaceAll(value, "'", "''") + "'"
-			}
+			// Always a string: of a number, 1.20's Prometheus reporter does not see its port and takes 9249.
+			value = "'" + strings.ReplaceAll(value, "'", "''") + "'"
 		case strings.Contains(value, "#") || strings.TrimSpace(value) == "":
 			return nil, fmt.Errorf("flink option %q: value %q cannot be written to flink-conf.yaml", key, value)
 		}
@@ -63,11 +58,10 @@ func haOption(v version) string {
 
 // place is what the configuration of a cluster has to know of this machine: folders and ports.
 type place struct {
-	dir             string // of the cluster
-	zookeeperPort   int
-	jobManagerPort  int // of the first JobManager: TaskManagers find it there without high availability
-	rpc, data, blob int // of this process
-	rest, reporter  int // of this process
+	dir                        string // of the cluster
+	zookeeperPort              int
+	jobManagerPort             int // where TaskManagers find the JobManager without high availability
+	data, blob, rest, reporter int // of this process
 }
 
 // commonConf is what JobManagers and TaskManagers share. Durations are bare milliseconds: until 1.19 some of these options take nothing else.
@@ -102,10 +96,10 @@ func commonConf(v version, ha HA, p place) conf {
 	return c
 }
 
-// jobManagerConf is the whole configuration of a JobManager before the user's own options.
+// jobManagerConf is the whole configuration of a JobManager before the user's own options. RPC ports are left to the kernel wherever
+// Flink allows it: Akka refuses a process that comes back at once under the address of one that was killed.
 func jobManagerConf(v version, o Options, p place) conf {
 	c := commonConf(v, o.HA, p).with(conf{
-		"jobmanager.rpc.port":                   strconv.Itoa(p.rpc),
 		"jobmanager.bind-host":                  "127.0.0.1",
 		"blob.server.port":                      strconv.Itoa(p.blob),
 		"rest.address":                          "127.0.0.1",
@@ -119,9 +113,6 @@ func jobManagerConf(v version, o Options, p place) conf {
 		"restart-strategy.fixed-delay.delay":    "2 s",
 		"parallelism.default":                   strconv.Itoa(o.Parallelism),
 	})
-	if o.HA != None {
-		c["high-availability.jobmanager.port"] = strconv.Itoa(p.rpc)
-	}
 	if v.atLeast(1, 17) {
 		c["restart-strategy.type"] = "fixed-delay"
 	} else {
@@ -136,7 +127,7 @@ func taskManagerConf(v version, o Options, p place) conf {
 	return commonConf(v, o.HA, p).with(conf{
 		"taskmanager.host":                           "127.0.0.1",
 		"taskmanager.bind-host":                      "127.0.0.1",
-		"taskmanager.rpc.port":                       strconv.Itoa(p.rpc),
+		"taskmanager.rpc.port":                       "0",
 		"taskmanager.data.port":                      strconv.Itoa(p.data),
 		"taskmanager.numberOfTaskSlots":              strconv.Itoa(o.Slots),
 		"taskmanager.cpu.cores":                      "2",

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Process is one process of a cluster. It can end and be started again, with the same command, folder and ports.
+// Process is one process of a cluster. It can end and be started again, with the same command, folder, configuration and ports; only RPC
+// ports are new each time.
 type Process struct {
 	Name string // "jm1", "tm2", "zookeeper"
 
@@ -211,10 +212,10 @@ func (p *Process) logText() (string, error) {
 // tail returns the last n lines of the log and of what the process printed, for error messages.
 func (p *Process) tail(n int) string {
 	var b strings.Builder
-	for _, file := range []string{p.Log(), p.dir + "/out"} {
+	for _, file := range []string{p.log, p.dir + "/out"} {
 		text, err := os.ReadFile(file)
 		if err != nil || len(text) == 0 {
-			continue
+			continue // nothing was written there
 		}
 		lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 		fmt.Fprintf(&b, "--- %s, %s\n%s\n", p.Name, file, strings.Join(lines[max(0, len(lines)-n):], "\n"))

@@ -106,6 +106,27 @@ func (c *Cluster) Jobs(ctx context.Context) ([]Job, error) {
 	return answer.Jobs, err
 }
 
+// Job reads one job from /jobs/:id, a view that is up to three seconds old; Tasks counts the tasks by execution state as Jobs does.
+func (c *Cluster) Job(ctx context.Context, id string) (Job, error) {
+	var answer struct {
+		Job
+		Vertices []struct {
+			Tasks map[string]int `json:"tasks"`
+		} `json:"vertices"`
+	}
+	if err := c.Get(ctx, "/jobs/"+url.PathEscape(id), &answer); err != nil {
+		return Job{}, err
+	}
+	answer.Tasks = map[string]int{}
+	for _, v := range answer.Vertices {
+		for state, n := range v.Tasks {
+			answer.Tasks[strings.ToLower(state)] += n
+			answer.Tasks["total"] += n
+		}
+	}
+	return answer.Job, nil
+}
+
 // RegisteredTaskManagers lists the ids of the TaskManagers the leader knows.
 func (c *Cluster) RegisteredTaskManagers(ctx context.Context) ([]string, error) {
 	var answer struct {

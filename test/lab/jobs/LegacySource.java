@@ -6,8 +6,8 @@ import org.apache.flink.streaming.api.functions.source.RichParallelSourceFunctio
 
 /**
  * A source of the old interface, gone in Flink 2. Flink runs it in a thread of its own, "Legacy Source Thread - TASK". Since 1.12 the task
- * waits for that thread, so a source that ignores cancellation keeps its task alive (stuck). A reader thread that such a source started
- * and named after the current thread, as thread factories do, is left behind when source and task have ended (leak).
+ * waits for that thread, so a source that ignores cancellation keeps its task alive (stuck). A thread that the source starts when it ends,
+ * to finish something, and that it names after the current thread, as thread factories do, outlives source and task (leak).
  */
 public class LegacySource extends RichParallelSourceFunction<Long> {
   private final boolean leak;
@@ -20,21 +20,25 @@ public class LegacySource extends RichParallelSourceFunction<Long> {
   }
 
   @Override public void run(SourceContext<Long> out) throws Exception {
-    if (leak) {
-      LineageJob.startThread(Thread.currentThread().getName(), 0, 200);
-    }
-    for (long i = 0; running || !leak; i++) {
-      try {
-        Thread.sleep(200);
-      } catch (InterruptedException e) {
-        if (leak) {
-          return;
+    try {
+      for (long i = 0; running || !leak; i++) {
+        pause();
+        synchronized (out.getCheckpointLock()) {
+          out.collect(i);
         }
-        continue; // stuck: nothing ends it
       }
-      synchronized (out.getCheckpointLock()) {
-        out.collect(i);
+    } finally {
+      if (leak) {
+        LineageJob.startThread(Thread.currentThread().getName(), 200);
       }
+    }
+  }
+
+  private void pause() {
+    try {
+      Thread.sleep(200);
+    } catch (InterruptedException e) {
+      // leak: cancel() has said the same; stuck: nothing ends it
     }
   }
 

@@ -1,5 +1,6 @@
 package lab;
 
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -14,19 +15,20 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
  * A source, a map that writes to the outside, a shuffle, a map. Every write appends "epoch-millis thread@instance value" to the file
- * named by the system property "sink", so that double work can be counted.
+ * named by the system property "sink", so that double work can be counted. When a file "fail" appears beside the sink, one writing task of
+ * that TaskManager deletes it and fails.
  *
  * <pre>
  * --mode M          plain        tasks end when they are cancelled (default)
  *                   zombie       the writing map ignores cancellation and goes on writing, as user code with a loop of its own does
  *                   leak-thread  tasks end, but a thread that the writing map started goes on writing
- *                   leak-source  the source is a legacy SourceFunction whose reader thread outlives it (Flink 1.x only)
+ *                   leak-source  the source is a legacy SourceFunction that leaves a thread behind when it ends (Flink 1.x only)
  *                   stuck-source the source is a legacy SourceFunction that ignores cancellation (Flink 1.x only)
+ * --zombie-on T     in mode zombie, only on the TaskManager of this name (tm1, tm2, ...)
  * --name N          the job's name (default beam-pipeline)
  * --source N        the source's name (default kafka-source)
  * --parallelism P   of all operators (default: the cluster's)
  * --pause MS        between two writes of one task (default 200)
- * --fail-file F     when F appears, one writing task deletes it and fails
  * --bounded N       a batch job over N values instead of an endless stream
  * --slow-subtask I  of the writing map, 1-based, waits two minutes before its first value at attempt 0: what speculative execution is for
  * </pre>
@@ -34,15 +36,15 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 public class LineageJob {
   public static class Writer implements MapFunction<Long, Long> {
     private final String mode;
+    private final String zombieOn;
     private final long pause;
-    private final String failFile;
     private final int slowSubtask;
     private transient String me;
 
     Writer(Args args) {
       mode = args.get("mode", "plain");
+      zombieOn = args.get("zombie-on", "");
       pause = args.getLong("pause", 200);
-      failFile = args.get("fail-file", "");
       slowSubtask = (int) args.getLong("slow-subtask", 0);
     }
 
@@ -50,15 +52,15 @@ public class LineageJob {
       if (me == null) {
         open();
       }
-      if (!failFile.isEmpty() && Files.deleteIfExists(Paths.get(failFile))) {
-        throw new IllegalStateException("asked to fail by " + failFile);
+      if (Sink.FILE != null && Files.deleteIfExists(Sink.FILE.resolveSibling("fail"))) {
+        throw new IllegalStateException("asked to fail");
       }
       try {
         Thread.sleep(pause);
         Sink.write(me, v);
         return v;
       } catch (Exception e) {
-        if (!mode.equals("zombie")) {
+        if (!mode.equals("zombie") || !zombieOn.isEmpty() && !zombieOn.equals(Sink.taskManager())) {
           throw e;
         }
         writeForever(me, v, pause);
@@ -73,7 +75,7 @@ public class LineageJob {
         Thread.sleep(120_000);
       }
       if (mode.equals("leak-thread")) {
-        startThread("jdbc-flusher for " + thread, 0, pause);
+        startThread("jdbc-flusher for " + thread, pause);
       }
     }
   }
@@ -84,15 +86,18 @@ public class LineageJob {
 
   /** Appends to the file that stands for the outside world. */
   static final class Sink {
-    static void write(String who, long value) throws java.io.IOException {
-      String file = System.getProperty("sink");
-      if (file == null) {
+    static final Path FILE = System.getProperty("sink") == null ? null : Paths.get(System.getProperty("sink"));
+
+    static void write(String who, long value) throws IOException {
+      if (FILE == null) {
         return;
       }
       byte[] line = (System.currentTimeMillis() + " " + who + " " + value + "\n").getBytes(StandardCharsets.UTF_8);
-      Path path = Paths.get(file);
-      Files.write(path, line, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+      Files.write(FILE, line, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
     }
+
+    /** The sink lies in the folder of its TaskManager. */
+    static String taskManager() { return FILE == null ? "" : FILE.getParent().getFileName().toString(); }
   }
 
   /** Writes on and on and swallows interrupts: what a task or thread does that cannot be cancelled. */
@@ -108,8 +113,9 @@ public class LineageJob {
     }
   }
 
-  static void startThread(String name, long from, long pause) {
-    Thread t = new Thread(() -> writeForever(name + "@" + System.identityHashCode(Thread.currentThread()), from, pause), name);
+  /** Starts a thread that nobody ends. */
+  static void startThread(String name, long pause) {
+    Thread t = new Thread(() -> writeForever(name + "@" + System.identityHashCode(Thread.currentThread()), 0, pause), name);
     t.setDaemon(true);
     t.start();
   }

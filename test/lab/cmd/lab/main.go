@@ -2,6 +2,7 @@
 //
 //	lab fetch VERSION...     bring Flink distributions into the cache ("all" for every tried release)
 //	lab up VERSION [flags]   run a cluster until interrupted and print where everything is
+//	lab play SCENARIO VERSION --recorder "COMMAND" --out FOLDER   play an incident and record its moments
 package main
 
 import (
@@ -9,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -49,12 +52,23 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	up.Flag("dir", "Folder for configurations, logs and state (default: a temporary one, removed at the end).").StringVar(&o.Dir)
 	job := up.Flag("job", "An argument of the job, KEY=VALUE, such as mode=zombie (see jobs/LineageJob.java).").StringMap()
 
+	play := app.Command("play", "Play an incident on a cluster of its own and record its moments.")
+	scenario := play.Arg("scenario", scenarioHelp()).Required().Enum(slices.Sorted(maps.Keys(scenarios))...)
+	played := lab.Options{Log: out}
+	play.Arg("version", "Release or release line.").Required().StringVar(&played.Version)
+	play.Flag("dir", "Folder for configurations, logs and state (default: a temporary one, removed at the end).").StringVar(&played.Dir)
+	recorder := play.Flag("recorder", "Command that records a cluster; it gets FILE --scenario S --note N --jm URL... --tm-metrics URL...").Required().String()
+	folder := play.Flag("out", "Folder for the recordings.").Default(".").ExistingDir()
+
 	parsed, err := app.Parse(args)
 	if err != nil {
 		return err
 	}
 	if parsed == fetch.FullCommand() {
 		return fetchAll(ctx, *versions, out)
+	}
+	if parsed == play.FullCommand() {
+		return playScenario(ctx, *scenario, played, strings.Fields(*recorder), *folder)
 	}
 	o.HA = map[string]lab.HA{"zookeeper": lab.ZooKeeper, "kubernetes": lab.Kubernetes, "none": lab.None}[*ha]
 	if *session {
