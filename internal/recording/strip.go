@@ -31,11 +31,7 @@ func Strip(r *Recording) {
 	for i := range r.TaskManagers {
 		tm := &r.TaskManagers[i]
 		tm.MetricsURL = s.url(tm.MetricsURL)
-		lines := strings.SplitAfter(tm.Metrics, "\n")
-		for j := range lines {
-			lines[j] = s.text(lines[j])
-		}
-		tm.Metrics = strings.Join(lines, "")
+		tm.Metrics = s.text(tm.Metrics)
 	}
 	s.maskEverywhere(r)
 }
@@ -184,6 +180,18 @@ func (s *stripper) text(t string) string {
 	if !hasHint(t) {
 		return t
 	}
+	// A stack trace or a reporter's answer has thousands of lines, and a hint in few.
+	lines := strings.SplitAfter(t, "\n")
+	for i, line := range lines {
+		if hasHint(line) {
+			lines[i] = s.line(line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// line masks the values of what looks secret by its name.
+func (s *stripper) line(t string) string {
 	t = replaceGroups(headerPattern, t, func(g []string) string { return g[1] + g[2] + s.mask(strings.TrimSpace(g[3])) })
 	t = replaceGroups(bearerPattern, t, func(g []string) string { return g[1] + s.mask(g[2]) })
 	t = replaceGroups(assignmentPattern, t, func(g []string) string {
