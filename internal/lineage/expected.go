@@ -1,6 +1,7 @@
 package lineage
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,16 @@ func Sanitize(s string) string {
 }
 
 func formatID(id int64) string { return strconv.FormatInt(id, 10) }
+
+// vertexName is the name of one of j's vertices.
+func (j *Job) vertexName(id string) string {
+	for i := range j.Vertices {
+		if j.Vertices[i].ID == id {
+			return j.Vertices[i].Name
+		}
+	}
+	return ""
+}
 
 // Deployed counts the tasks of j that have, or are about to have, a thread, by the leader's uncached count.
 func (j *Job) Deployed() int {
@@ -64,8 +75,8 @@ type expectation struct {
 	places map[place]int
 	// attempts has the highest attempt number of each subtask, and whether any execution of it was deployed.
 	attempts map[subtaskKey]currentAttempt
-	// processing counts the executions of each subtask that may take in records.
-	processing map[subtaskKey]int
+	// processing has the executions of each subtask that may take in records.
+	processing map[subtaskKey][]place
 	// concurrent is the number of executions that run, or wait to run, beside another of their subtask on purpose.
 	concurrent int
 }
@@ -76,7 +87,7 @@ type currentAttempt struct {
 }
 
 func expect(j *Job) *expectation {
-	e := &expectation{job: j, places: map[place]int{}, attempts: map[subtaskKey]currentAttempt{}, processing: map[subtaskKey]int{}}
+	e := &expectation{job: j, places: map[place]int{}, attempts: map[subtaskKey]currentAttempt{}, processing: map[subtaskKey][]place{}}
 	if j.State.Ended() {
 		return e
 	}
@@ -95,9 +106,10 @@ func expect(j *Job) *expectation {
 		if !x.State.Deployed() {
 			return
 		}
-		e.places[place{v.ID, x.Subtask, x.Attempt, x.TaskManager}]++
+		p := place{v.ID, x.Subtask, x.Attempt, x.TaskManager}
+		e.places[p]++
 		if x.State.processes() {
-			e.processing[k]++
+			e.processing[k] = append(e.processing[k], p)
 		}
 	})
 	return e
@@ -124,17 +136,18 @@ func (e *expectation) later(k subtaskKey, attempt int) bool {
 	return known && attempt > c.number
 }
 
-// processes is whether an expected execution of the subtask may take in records. Where only thread names tell, k.vertex is a name, and the
-// subtask of each vertex of that name has to.
-func (e *expectation) processes(k subtaskKey) bool {
-	if e.processing[k] > 0 {
+// processes is whether an expected execution of the subtask, one that is not absent, may take in records. Where only thread names tell,
+// k.vertex is a name, and the subtask of each vertex of that name has to.
+func (e *expectation) processes(k subtaskKey, absent func(place) bool) bool {
+	present := func(p place) bool { return !absent(p) }
+	if slices.ContainsFunc(e.processing[k], present) {
 		return true
 	}
 	named := false
 	for i := range e.job.Vertices {
 		if v := &e.job.Vertices[i]; v.Name == k.vertex {
 			named = true
-			if e.processing[subtaskKey{v.ID, k.subtask}] == 0 {
+			if !slices.ContainsFunc(e.processing[subtaskKey{v.ID, k.subtask}], present) {
 				return false
 			}
 		}

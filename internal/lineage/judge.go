@@ -52,6 +52,8 @@ type judgement struct {
 	tms      map[string]*TaskManagerReport
 	ids      map[string]string // sanitised TaskManager id to the id in REST
 
+	seen    map[sighting]bool
+	fresh   map[string]bool // TaskManagers of which there is a fresh thread dump
 	readBy  map[View]map[string]bool // TaskManagers each view could read
 	orphans []Orphan
 }
@@ -77,6 +79,8 @@ func judge(s *Snapshot, m *Memory, rules Rules, first map[orphanKey]bool) *Repor
 		tms:      map[string]*TaskManagerReport{},
 		ids:      map[string]string{},
 		readBy:   map[View]map[string]bool{},
+		seen:     map[sighting]bool{},
+		fresh:    map[string]bool{},
 	}
 	j.leader()
 	j.reporters()
@@ -351,8 +355,9 @@ func (j *judgement) duplicates(job *jobJudgement, expected *expectation, views .
 		orphans[k.subtaskKey] += slices.Max(slices.Collect(maps.Values(byView)))
 	}
 	n := 0
+	absent := func(p place) bool { return j.absent(expected.job, p) }
 	for k, count := range orphans {
-		if expected != nil && expected.processes(k) {
+		if expected != nil && expected.processes(k, absent) {
 			count++
 		}
 		if count > 1 {
@@ -360,6 +365,21 @@ func (j *judgement) duplicates(job *jobJudgement, expected *expectation, views .
 		}
 	}
 	return n
+}
+
+// sighting is an expected execution that a view saw: by vertex id in the reporter's, by vertex name in that of threads.
+type sighting struct {
+	view                     View
+	taskManager, job, vertex string
+	subtask, attempt         int
+}
+
+// absent is whether an expected execution was not seen although its TaskManager was looked at. The leader's view can be so late that what it
+// expects has ended.
+func (j *judgement) absent(job *Job, p place) bool {
+	reported := j.seen[sighting{ViewReporter, p.taskManager, job.ID, p.vertex, p.subtask, p.attempt}]
+	thread := j.seen[sighting{ViewThreads, p.taskManager, "", job.vertexName(p.vertex), p.subtask, p.attempt}]
+	return (j.readBy[ViewReporter][p.taskManager] || j.fresh[p.taskManager]) && !reported && !thread
 }
 
 // complete is whether a view could read every TaskManager that is known.

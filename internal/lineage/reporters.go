@@ -117,6 +117,7 @@ func (j *judgement) matchReported(ref JobRef, executions []reported) {
 		if left[p] > 0 {
 			left[p]--
 			matched++
+			j.seen[sighting{ViewReporter, x.taskManager, ref.ID, x.VertexID, x.Subtask, x.Attempt}] = true
 			continue
 		}
 		surplus = append(surplus, x)

@@ -131,6 +131,7 @@ func (j *judgement) countThreads(vertices map[string][]namedVertex) {
 }
 
 func (j *judgement) matchThreads(d *ThreadDump, expected map[TaskName]int, vertices map[string][]namedVertex) {
+	j.fresh[d.TaskManager] = true
 	var tasks []*Thread
 	for i := range d.Threads {
 		if d.Threads[i].Kind == TaskThread {
@@ -146,6 +147,7 @@ func (j *judgement) matchThreads(d *ThreadDump, expected map[TaskName]int, verti
 	for _, t := range tasks {
 		if left[t.Task] > 0 {
 			left[t.Task]--
+			j.seen[sighting{ViewThreads, d.TaskManager, "", t.Task.Vertex, t.Task.Subtask, t.Task.Attempt}] = true
 			continue
 		}
 		j.surplusThread(d, t, vertices)
