@@ -9,7 +9,7 @@ import (
 var (
 	jobVerdict = declare(Metric{
 		Name: "job_verdict", Type: prometheus.GaugeValue, Labels: with(jobLabels, "verdict"), Collector: Lineage, Stability: Stable,
-		Help: "Verdict on the job: 1 for the one it has, 0 for the others. duplicate: some subtask runs twice. orphan: an old execution goes on, " +
+		Help: "Verdict on the job: 1 for the one it has, 0 for the others. duplicate: some subtask runs twice, or some split is read twice. orphan: an old execution goes on, " +
 			"but no second one of its subtask processes records. unknown: it could not be looked at.",
 		Source: "all views",
 	})
@@ -53,7 +53,8 @@ var (
 	})
 	orphanThreads = declare(Metric{
 		Name: "orphan_threads", Type: prometheus.GaugeValue, Labels: []string{"tm_id", "kind"}, Collector: Lineage, Stability: Stable,
-		Help:   "Threads that outlived their task, by kind. A canceler counts while the task it is to end is not expected any more.",
+		Help: "Threads that outlived their task, by kind. A canceler counts while the task it is to end is not expected any more; a source_reader " +
+			"is one of Beam's KafkaIO or of the legacy FlinkKafkaConsumer.",
 		Source: "/taskmanagers/:taskmanagerid/thread-dump",
 	})
 	coverage = declare(Metric{
@@ -93,10 +94,13 @@ func collectLineage(e *exposition, r *lineage.Report) {
 	e.orphans(r)
 	for i := range r.TaskManagers {
 		tm := &r.TaskManagers[i]
-		for kind, n := range tm.OrphanThreads {
-			e.add(orphanThreads, float64(n), tm.ID, threadKinds[kind])
+		for kind, name := range threadKinds {
+			if n, known := tm.OrphanThreads[kind]; known {
+				e.add(orphanThreads, float64(n), tm.ID, name)
+			}
 		}
 	}
+	e.readers(r)
 	for view, c := range r.Coverage {
 		if c.Known > 0 {
 			e.add(coverage, float64(c.Read)/float64(c.Known), string(view))

@@ -26,6 +26,11 @@ func Confirm(second *Snapshot, m *Memory, rules Rules, first *Report) *Report {
 	for i := range first.Orphans {
 		seen[first.Orphans[i].key] = true
 	}
+	for i := range first.Readers {
+		if first.Readers[i].Duplicates > 0 {
+			seen[first.Readers[i].key] = true
+		}
+	}
 	return judge(second, m, rules, seen)
 }
 
@@ -35,6 +40,11 @@ func (r *Report) Suspicious() []string {
 	for i := range r.Orphans {
 		if !r.Orphans[i].Confirmed {
 			ids[r.Orphans[i].TaskManager] = true
+		}
+	}
+	for i := range r.Readers {
+		if r.Readers[i].Duplicates > 0 && !r.Readers[i].Confirmed {
+			ids[r.Readers[i].TaskManager] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(ids))
@@ -54,8 +64,11 @@ type judgement struct {
 
 	seen    map[sighting]bool
 	fresh   map[string]bool // TaskManagers of which there is a fresh thread dump
-	readBy  map[View]map[string]bool // TaskManagers each view could read
-	orphans []Orphan
+	readBy    map[View]map[string]bool // TaskManagers each view could read
+	unsettled map[string]bool          // TaskManagers to be looked at again soon
+	beam      map[vertexKey]bool       // vertices that are Beam KafkaIO sources
+	orphans   []Orphan
+	found     []Readers
 }
 
 // jobJudgement is what is gathered of one job before the verdict.
@@ -69,6 +82,8 @@ type jobJudgement struct {
 	observed map[View]map[subtaskKey]int
 	// candidates is whether threads that should not be there could be this job's, or another's.
 	candidates bool
+	// untold is whether more readers than source executions were found, and it cannot be told how many there should be.
+	untold bool
 }
 
 func judge(s *Snapshot, m *Memory, rules Rules, first map[orphanKey]bool) *Report {
@@ -81,12 +96,15 @@ func judge(s *Snapshot, m *Memory, rules Rules, first map[orphanKey]bool) *Repor
 		readBy:   map[View]map[string]bool{},
 		seen:     map[sighting]bool{},
 		fresh:    map[string]bool{},
+
+		unsettled: map[string]bool{},
 	}
 	j.leader()
 	j.reporters()
 	j.threads()
 	j.refuteByThreads()
 	j.confirm()
+	j.readers()
 	return j.report()
 }
 
@@ -178,14 +196,18 @@ func (j *judgement) read(v View, taskManager string) {
 // confirm marks the orphans that have been seen for long enough.
 func (j *judgement) confirm() {
 	for i := range j.orphans {
-		o := &j.orphans[i]
-		since, remembered := j.m.suspects[o.key]
-		o.Confirmed = j.first[o.key] || remembered && j.s.Time.Sub(since) >= settle
+		j.orphans[i].Confirmed = j.confirmed(j.orphans[i].key)
 	}
 }
 
+// confirmed is whether what the key stands for was seen in a first look, or long enough ago and in every scrape since.
+func (j *judgement) confirmed(k orphanKey) bool {
+	since, remembered := j.m.suspects[k]
+	return j.first[k] || remembered && j.s.Time.Sub(since) >= settle
+}
+
 func (j *judgement) report() *Report {
-	r := &Report{Snapshot: j.s, Orphans: j.orphans, Coverage: map[View]Coverage{}, Disagreement: disagreement(j.s.JobManagers)}
+	r := &Report{Snapshot: j.s, Orphans: j.orphans, Readers: j.found, Coverage: map[View]Coverage{}, Disagreement: disagreement(j.s.JobManagers)}
 	slices.SortFunc(r.Orphans, compareOrphans)
 	for _, o := range r.Orphans {
 		if o.Job.ID != "" {
@@ -224,6 +246,14 @@ func (j *judgement) settled() {
 	}
 	for i := range j.orphans {
 		j.taskManager(j.orphans[i].TaskManager).Settled = false
+	}
+	for i := range j.found {
+		if j.found[i].Duplicates > 0 {
+			j.unsettled[j.found[i].TaskManager] = true
+		}
+	}
+	for id := range j.unsettled {
+		j.taskManager(id).Settled = false
 	}
 }
 
@@ -287,21 +317,30 @@ func (j *judgement) verdict(job *jobJudgement) JobReport {
 		}
 	}
 	duplicates := j.duplicates(job, expected, ViewReporter, ViewThreads)
+	readers, rereading := j.duplicateReaders(job.ref.ID)
+	r.DuplicateReaders = readers
+	for id := range rereading {
+		if _, ok := restart[id]; !ok {
+			restart[id] = DuplicateReader
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(restart)) {
 		r.Restart = append(r.Restart, Restart{id, restart[id]})
 	}
 	r.Starved = confirmed > 0 && job.leader != nil && job.leader.Tasks[Scheduled] > 0
 	blind := j.unread()
 	switch {
-	case duplicates > 0:
+	case duplicates > 0 || readers > 0:
 		r.Verdict = VerdictDuplicate
-		r.Why = fmt.Sprintf("%d subtasks run twice", duplicates)
+		r.Why = fmt.Sprintf("%d subtasks run twice, %d source readers read a split that another reads", duplicates, readers)
 		if r.DuplicateSince.IsZero() {
 			r.DuplicateSince = j.s.Time
 		}
 		return r
 	case len(unconfirmed) > 0:
 		r.Verdict, r.Why = VerdictUnknown, "executions that should not be there were seen once and not yet a second time"
+	case j.unconfirmedReaders(job.ref.ID):
+		r.Verdict, r.Why = VerdictUnknown, "more source readers than splits were seen once and not yet a second time"
 	case confirmed > 0:
 		r.Verdict = VerdictOrphan
 		r.Why = "executions that should not be there go on, but no second one of their subtasks processes records"
@@ -309,6 +348,8 @@ func (j *judgement) verdict(job *jobJudgement) JobReport {
 		r.Verdict, r.Why = VerdictUnknown, "a thread too many could be of this job or of another with vertices of the same name"
 	case job.contested():
 		r.Verdict, r.Why = VerdictUnknown, "a subtask was seen twice, but the leader's view of the job is not up to date"
+	case job.untold:
+		r.Verdict, r.Why = VerdictUnknown, "there are more source readers than source executions, and how many there should be is not known yet"
 	case blind != "":
 		r.Verdict, r.Why = VerdictUnknown, blind
 	default:
@@ -452,6 +493,6 @@ func (j *judgement) stateSince(job *Job) map[ExecutionState]time.Time {
 
 func reasonRank(r Reason) int {
 	return slices.Index([]Reason{
-		TaskManagerUnregistered, JobUnknown, JobEnded, StaleExecutionGraph, StaleAttempt, WrongTaskManager, SurplusThread,
+		TaskManagerUnregistered, JobUnknown, JobEnded, StaleExecutionGraph, StaleAttempt, WrongTaskManager, SurplusThread, DuplicateReader,
 	}, r)
 }

@@ -24,6 +24,8 @@ type rememberedJob struct {
 	vertices  map[string]string
 	graphs    map[string]time.Time
 	stateAges map[executionState]time.Time
+	// beam has the vertices that are Beam KafkaIO sources.
+	beam map[string]bool
 
 	failovers, restoredAfterEnd int
 	duplicateSince              time.Time
@@ -128,7 +130,14 @@ func (m *Memory) rememberExecutions(r *Report, now time.Time) {
 		k := r.Orphans[i].key
 		suspects[k] = firstOf(m.suspects, k, now)
 	}
+	for i := range r.Readers {
+		if r.Readers[i].Duplicates > 0 {
+			k := r.Readers[i].key
+			suspects[k] = firstOf(m.suspects, k, now)
+		}
+	}
 	m.suspects = suspects
+	m.rememberBeam(r.Snapshot)
 
 	executions := map[orphanKey]time.Time{}
 	graphs := map[string]map[string]time.Time{}

@@ -10,6 +10,9 @@ const (
 	ViewJobManager View = "jobmanager"
 	ViewReporter   View = "reporter"
 	ViewThreads    View = "threads"
+
+	// viewReaders is only in the keys of suspects.
+	viewReaders View = "readers"
 )
 
 // Reason is why an execution should not be where it is seen.
@@ -24,6 +27,8 @@ const (
 	StaleAttempt            Reason = "stale_attempt"
 	WrongTaskManager        Reason = "wrong_taskmanager"
 	SurplusThread           Reason = "surplus_thread"
+	// DuplicateReader is a reason to restart a TaskManager on which every execution is in order.
+	DuplicateReader Reason = "duplicate_reader"
 )
 
 // Verdict is the judgement on one job.
@@ -33,7 +38,7 @@ type Verdict string
 const (
 	// VerdictOK: everything could be looked at, and nothing runs that should not.
 	VerdictOK Verdict = "ok"
-	// VerdictDuplicate: some subtask runs twice.
+	// VerdictDuplicate: some subtask runs twice, or some split is read twice.
 	VerdictDuplicate Verdict = "duplicate"
 	// VerdictOrphan: an old execution goes on, but no second one of its subtask processes records.
 	VerdictOrphan Verdict = "orphan"
@@ -64,6 +69,8 @@ type Report struct {
 	TaskManagers []TaskManagerReport
 	// Orphans are the executions that should not be there, in a fixed order.
 	Orphans []Orphan
+	// Readers are the source readers found, in a fixed order.
+	Readers []Readers
 	// Coverage is how many of the known TaskManagers each view could read; a view that is turned off has none.
 	Coverage map[View]Coverage
 	// Disagreement is set for each aspect that two or more JobManagers could be asked about.
@@ -86,6 +93,8 @@ type JobReport struct {
 	Why string
 	// DuplicateSubtasks is the number of subtasks that run twice, for each view that could look.
 	DuplicateSubtasks map[View]int
+	// DuplicateReaders is the number of readers beyond one for each split.
+	DuplicateReaders int
 	// ExecutionGraphs is the number of execution graphs seen alive by the reporter view; 0 if it could not tell.
 	ExecutionGraphs int
 	// Starved is whether the job waits for slots while executions that should not be there go on.

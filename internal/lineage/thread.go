@@ -19,6 +19,10 @@ const (
 	LegacySourceThread
 	// FetcherThread fetches for a source of FLIP-27.
 	FetcherThread
+	// KafkaFetcherThread fetches for the legacy FlinkKafkaConsumer.
+	KafkaFetcherThread
+	// BeamKafkaThread polls Kafka for one split of a Beam KafkaIO source. Its name tells no task.
+	BeamKafkaThread
 )
 
 // Thread is a thread of a TaskManager whose name matters.
@@ -30,6 +34,8 @@ type Thread struct {
 	Task TaskName
 	// AttemptID is the execution a canceler names; empty for other kinds.
 	AttemptID AttemptID
+	// Polls is whether a BeamKafkaThread waits for records, rather than for somebody to take those it has.
+	Polls bool
 }
 
 // TaskName is the name of the thread that executes a task. It says nothing of the job.
@@ -51,6 +57,13 @@ var (
 	// A vertex' name may hold parentheses, '#', " -> " and line breaks: only the end is fixed.
 	taskNamePattern = regexp.MustCompile(`(?s)^(.*) \((\d{1,9})/(\d{1,9})\)#(\d{1,9})$`)
 	cancelerPattern = regexp.MustCompile(`(?s)^(?:Canceler|Canceler/Interrupts|Cancellation Watchdog) for (.*\(\d{1,9}/\d{1,9}\)#\d{1,9}) \(([0-9a-f_]+)\)\.$`)
+)
+
+// Beam's KafkaUnboundedReader has one thread of this name for each split it reads; in its stack is the call of KafkaConsumer.poll, or of
+// SynchronousQueue.offer while nobody takes its records (Beam 2.56).
+const (
+	beamKafkaThread = "KafkaConsumerPoll-thread"
+	beamKafkaPolls  = "org.apache.kafka.clients.consumer.KafkaConsumer.poll"
 )
 
 // helperPrefixes begin the names of threads that work for a task but tell nothing about what runs.
@@ -85,6 +98,10 @@ func ParseThread(name string) (Thread, bool) {
 		kind, rest = LegacySourceThread, r
 	} else if r, ok := strings.CutPrefix(name, "Source Data Fetcher for "); ok {
 		kind, rest = FetcherThread, r
+	} else if r, ok := strings.CutPrefix(name, "Kafka Fetcher for "); ok {
+		kind, rest = KafkaFetcherThread, r
+	} else if name == beamKafkaThread {
+		return Thread{Kind: BeamKafkaThread}, true
 	} else {
 		for _, p := range helperPrefixes {
 			if strings.HasPrefix(name, p) {
@@ -94,6 +111,18 @@ func ParseThread(name string) (Thread, bool) {
 	}
 	task, ok := ParseTaskName(rest)
 	return Thread{Kind: kind, Task: task}, ok
+}
+
+// ReadThread tells what a thread of a dump is for, by its name and its text: a first line with name, id and state, then the stack. ok is
+// false for one whose name does not matter.
+func ReadThread(name, text string) (Thread, bool) {
+	t, ok := ParseThread(name)
+	if !ok {
+		return Thread{}, false
+	}
+	t.ID = ParseThreadID(name, text)
+	t.Polls = t.Kind == BeamKafkaThread && strings.Contains(text, beamKafkaPolls)
+	return t, true
 }
 
 // ParseThreadID returns the JVM's thread id from the first line of a thread in a dump, `"NAME" Id=N STATE ...`; 0 if there is none.

@@ -283,7 +283,8 @@ func helper(name string, vertices map[string][]namedVertex) bool {
 	return false
 }
 
-// outlived counts the threads of a dump that work for a task that is not there any more, or was to end.
+// outlived counts the threads of a dump that work for a task that is not there any more, or was to end. The JVM's thread ids ascend, so that
+// a thread older than every task thread of its name worked for an earlier execution.
 func outlived(d *ThreadDump, expected map[TaskName]int) map[ThreadKind]int {
 	tasks := map[TaskName]int{}
 	for i := range d.Threads {
@@ -291,7 +292,7 @@ func outlived(d *ThreadDump, expected map[TaskName]int) map[ThreadKind]int {
 			tasks[d.Threads[i].Task]++
 		}
 	}
-	n := map[ThreadKind]int{CancelerThread: 0, LegacySourceThread: 0, FetcherThread: 0}
+	n := map[ThreadKind]int{CancelerThread: 0, LegacySourceThread: 0, FetcherThread: 0, KafkaFetcherThread: 0}
 	surplusTasks := map[TaskName]map[AttemptID]bool{}
 	for i := range d.Threads {
 		switch t := &d.Threads[i]; t.Kind {
@@ -304,13 +305,23 @@ func outlived(d *ThreadDump, expected map[TaskName]int) map[ThreadKind]int {
 				surplusTasks[t.Task][t.AttemptID] = true
 				n[CancelerThread]++
 			}
-		case LegacySourceThread, FetcherThread:
-			if tasks[t.Task] == 0 {
+		case LegacySourceThread, FetcherThread, KafkaFetcherThread:
+			if !d.works(t) {
 				n[t.Kind]++
 			}
 		}
 	}
 	return n
+}
+
+// works is whether the task that a thread works for is there.
+func (d *ThreadDump) works(t *Thread) bool {
+	for i := range d.Threads {
+		if task := &d.Threads[i]; task.Kind == TaskThread && task.Task == t.Task && (task.ID < t.ID || t.ID == 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // refuteByThreads drops executions that a reporter still shows although a fresh dump has no thread for them: series of a task whose end the
