@@ -396,7 +396,7 @@ func (j *judgement) duplicates(job *jobJudgement, expected *expectation, views .
 		orphans[k.subtaskKey] += slices.Max(slices.Collect(maps.Values(byView)))
 	}
 	n := 0
-	absent := func(p place) bool { return j.absent(expected.job, p) }
+	absent := func(p place) bool { return j.absent(expected, p) }
 	for k, count := range orphans {
 		if expected != nil && expected.processes(k, absent) {
 			count++
@@ -415,12 +415,16 @@ type sighting struct {
 	subtask, attempt         int
 }
 
-// absent is whether an expected execution was not seen although its TaskManager was looked at. The leader's view can be so late that what it
-// expects has ended.
-func (j *judgement) absent(job *Job, p place) bool {
-	reported := j.seen[sighting{ViewReporter, p.taskManager, job.ID, p.vertex, p.subtask, p.attempt}]
-	thread := j.seen[sighting{ViewThreads, p.taskManager, "", job.vertexName(p.vertex), p.subtask, p.attempt}]
-	return (j.readBy[ViewReporter][p.taskManager] || j.fresh[p.taskManager]) && !reported && !thread
+// absent is whether an expected execution was not seen although its TaskManager was looked at, or although by the leader's count of tasks,
+// which is not cached, fewer process records than its view has. The view can be so late that what it expects has ended.
+func (j *judgement) absent(e *expectation, p place) bool {
+	reported := j.seen[sighting{ViewReporter, p.taskManager, e.job.ID, p.vertex, p.subtask, p.attempt}]
+	thread := j.seen[sighting{ViewThreads, p.taskManager, "", e.job.vertexName(p.vertex), p.subtask, p.attempt}]
+	if reported || thread {
+		return false
+	}
+	return j.readBy[ViewReporter][p.taskManager] || j.fresh[p.taskManager] ||
+		e.job.Tasks[Running]+e.job.Tasks[Canceling] < len(e.processing)
 }
 
 // complete is whether a view could read every TaskManager that is known.
