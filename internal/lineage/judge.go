@@ -62,8 +62,9 @@ type judgement struct {
 	tms      map[string]*TaskManagerReport
 	ids      map[string]string // sanitised TaskManager id to the id in REST
 
-	seen    map[sighting]bool
-	fresh   map[string]bool // TaskManagers of which there is a fresh thread dump
+	seen  map[sighting]bool
+	fresh map[string]bool // TaskManagers of which there is a fresh thread dump
+
 	readBy    map[View]map[string]bool // TaskManagers each view could read
 	unsettled map[string]bool          // TaskManagers to be looked at again soon
 	beam      map[vertexKey]bool       // vertices that are Beam KafkaIO sources

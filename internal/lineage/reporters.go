@@ -82,7 +82,18 @@ func (j *judgement) matchReported(ref JobRef, executions []reported) {
 	job := j.job(ref)
 	job.observed[ViewReporter] = map[subtaskKey]int{}
 	graphs := map[string]time.Time{}
+	// Attempts of one subtask that run side by side in one graph count once, as in the leader's count of tasks.
+	type task struct {
+		subtaskKey
+		graph string
+	}
+	counted := map[task]bool{}
+	running := 0
 	for _, x := range executions {
+		if t := (task{subtaskKey{x.VertexID, x.Subtask}, x.graph}); x.graph == "" || !counted[t] {
+			counted[t] = true
+			running++
+		}
 		job.observed[ViewReporter][subtaskKey{x.VertexID, x.Subtask}]++
 		if x.graph != "" {
 			job.graphs[x.graph] = true
@@ -126,7 +137,7 @@ func (j *judgement) matchReported(ref JobRef, executions []reported) {
 	if matched > 0 {
 		newestMatched = graphs[current]
 	}
-	room := job.leader != nil && len(executions) <= e.job.Deployed()+e.concurrent
+	room := job.leader != nil && running <= e.job.Deployed()+e.concurrent
 	for _, x := range surplus {
 		k := subtaskKey{x.VertexID, x.Subtask}
 		// An execution graph other than the one at work is newer only if it was first seen later.
