@@ -193,6 +193,7 @@ var (
 	idPattern          = regexp.MustCompile(`[0-9a-f]{32,}`)
 	uuidPattern        = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	addressPattern     = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`)
+	address6Pattern    = regexp.MustCompile(`[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}`)
 	urlPattern         = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*)://([^\s/"'<>,;?#)\]]*)([^\s"'<>,;)\]]*)`)
 	// host:port of a host with a name. The line of a Java file looks the same.
 	textHostPattern = regexp.MustCompile(`\b((?:[A-Za-z0-9_-]+\.)*[A-Za-z][A-Za-z0-9_-]*)(:\d{2,5})\b`)
@@ -236,6 +237,7 @@ func (a *anonymizer) text(t string) string {
 	t = a.ids(t)
 	t = a.classes(t)
 	t = addressPattern.ReplaceAllStringFunc(t, a.addressInText)
+	t = address6Pattern.ReplaceAllStringFunc(t, a.addressInText)
 	return replaceGroups(textHostPattern, t, func(g []string) string {
 		if javaFile(g[1]) || a.replacements[g[1]] {
 			return g[0]
@@ -244,7 +246,7 @@ func (a *anonymizer) text(t string) string {
 	})
 }
 
-// addressInText anonymizes four numbers with dots if they are an address.
+// addressInText anonymizes numbers with dots or colons if they are an address.
 func (a *anonymizer) addressInText(s string) string {
 	if _, err := netip.ParseAddr(s); err != nil {
 		return s

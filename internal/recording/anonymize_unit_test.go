@@ -187,3 +187,50 @@ flink_taskmanager_job_task_operator_acme_cards{operator_name="pay_card",job_name
 		t.Errorf("no details of the TaskManager: %s", all)
 	}
 }
+
+func TestAnonymizeText(t *testing.T) {
+	for _, test := range []struct{ in, want string }{
+		{"dial tcp 10.1.2.3:8081: connect: connection refused", "dial tcp 198.18.0.1:8081: connect: connection refused"},
+		{"dial tcp [fd00::12]:8081: refused", "dial tcp [2001:db8::1]:8081: refused"},
+		{"to broker-1.acme.example:9092 (Main.java:12)", "to host-x1:9092 (Main.java:12)"},
+		{"read /var/acme/orders.json, then file:/acme/x", "read /path-x1/path-x2/path-x3.json, then file:/path-x2/path-x4"},
+		{"see https://wiki.acme.example/runbook?page=1", "see https://host-x1/path-x1?value-x1"},
+		{"akka.tcp://flink@jm.acme:6123/user/rpc/dispatcher_0", "akka.tcp://flink@host-x1:6123/user/rpc/dispatcher_0"},
+		{"Actor[akka://flink/temp/dispatcher_0$Z]", "Actor[akka://flink/temp/dispatcher_0$Z]"},
+		{"version 1.17.2 of 2026-12-01", "version 1.17.2 of 2026-12-01"},
+		{"with com.acme.Job in org.apache.flink.runtime.Task", "with user.Class1 in org.apache.flink.runtime.Task"},
+		{"300.1.1.1", "300.1.1.1"},
+	} {
+		a := newAnonymizer()
+		got := a.text(test.in)
+		if got != test.want {
+			t.Errorf("%q became %q, want %q", test.in, got, test.want)
+		}
+		if again := a.text(got); again != got {
+			t.Errorf("%q became %q when anonymized again", got, again)
+		}
+	}
+}
+
+func TestAnonymizeUnknownLabels(t *testing.T) {
+	a := newAnonymizer()
+	for _, test := range []struct{ in, want string }{
+		{`tm_id="10_1_2_3:6122_abcdef"`, `tm_id="198_18_0_1:6122_abcdef"`},
+		{`tm_id="tm_acme:6122_abcdef"`, `tm_id="host_x1:6122_abcdef"`},
+		{`host="10_1_2_3"`, `host="198_18_0_1"`},
+		{`host="tm_acme"`, `host="host_x1"`},
+		{`task_name="Source:_orders____map"`, `task_name="Source:_operator_x1____operator_x2"`},
+		{`operator_name="Source:_orders"`, `operator_name="Source:_operator_x1"`},
+		{`quantile="0.99"`, `quantile="0.99"`},
+		{`partition="3"`, `partition="3"`},
+	} {
+		if got := a.label(test.in, false); got != test.want {
+			t.Errorf("%s became %s, want %s", test.in, got, test.want)
+		}
+	}
+	for _, line := range []string{`a{b="c} 1`, `a{b=c} 1`, `a{b="c\"} 1`, `{} 1`, `a{} one two three`, `a`} {
+		if got := a.metrics(line); got != "" {
+			t.Errorf("%s was kept as %s", line, got)
+		}
+	}
+}
