@@ -77,6 +77,12 @@ func commonConf(v version, ha HA, p place) conf {
 		"io.tmp.dirs":                         p.dir + "/tmp",
 		"state.checkpoints.dir":               "file://" + p.dir + "/checkpoints",
 	}
+	// On a busy machine an actor system takes longer than the ask timeout, which is the default of this.
+	if v.atLeast(1, 18) {
+		c["pekko.startup-timeout"] = "120 s"
+	} else {
+		c["akka.startup-timeout"] = "120 s"
+	}
 	if ha == None {
 		return c
 	}

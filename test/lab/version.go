@@ -41,7 +41,7 @@ func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v.major, v.min
 
 // Latest returns the tried release of a line such as "1.20", or s itself if it already is a release.
 func Latest(s string) (string, error) {
-	i := slices.IndexFunc(Versions, func(v string) bool { return strings.HasPrefix(v, s+".") })
+	i := slices.IndexFunc(Versions, func(v string) bool { return strings.Count(s, ".") == 1 && strings.HasPrefix(v, s+".") })
 	if i >= 0 {
 		return Versions[i], nil
 	}
