@@ -318,6 +318,7 @@ func TestPlay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	before := time.Now().UnixMilli()
+	var begun int64 // now of the first moment, as shifted
 	var shown []int
 	err := s.Play(ctx, []Moment{{moment(1000000), 0}, {moment(2000000), 0}}, func(i int) {
 		shown = append(shown, i)
@@ -329,7 +330,10 @@ func TestPlay(t *testing.T) {
 		if err != nil || json.Unmarshal(body, &job) != nil {
 			t.Errorf("%s: %v", body, err)
 		}
-		if job.Now < before || job.Now > time.Now().UnixMilli() || job.Start != job.Now-5000 {
+		if begun == 0 {
+			begun = job.Now
+		}
+		if begun < before || begun > time.Now().UnixMilli() || job.Now != begun+int64(i)*1000000 || job.Start != job.Now-5000 {
 			t.Errorf("moment %d: now %d, start %d", i, job.Now, job.Start)
 		}
 		if len(shown) == 5 {
