@@ -12,9 +12,16 @@ type Memory struct {
 	taskManagers map[string]rememberedTaskManager
 	// suspects are the orphans of the last scrape, with the time of the first look of an unbroken series that saw them.
 	suspects map[orphanKey]time.Time
-	// executions says when an execution or thread was first seen; only those of the last scrape are kept.
-	executions map[orphanKey]time.Time
+	// executions says when an execution or thread was seen; those that were looked for in the last scrape and not found are dropped.
+	executions map[orphanKey]seen
 }
+
+// seen is when something was first and last seen.
+type seen struct{ first, last time.Time }
+
+// rememberUnread is how long it is remembered what ran on a TaskManager that could not be looked at since: it may have been cut off, and
+// what comes back with it is old.
+const rememberUnread = time.Hour
 
 type rememberedJob struct {
 	name      string
@@ -22,7 +29,7 @@ type rememberedJob struct {
 	// ended is whether the job was last seen in a state from which it should never run again.
 	ended     bool
 	vertices  map[string]string
-	graphs    map[string]time.Time
+	graphs    map[string]seen
 	stateAges map[executionState]time.Time
 	// beam has the vertices that are Beam KafkaIO sources.
 	beam map[string]bool
@@ -139,41 +146,73 @@ func (m *Memory) rememberExecutions(r *Report, now time.Time) {
 	m.suspects = suspects
 	m.rememberBeam(r.Snapshot)
 
-	executions := map[orphanKey]time.Time{}
-	graphs := map[string]map[string]time.Time{}
+	type reading struct {
+		view        View
+		taskManager string
+	}
+	read := map[reading]bool{}
+	executions := map[orphanKey]seen{}
+	graphs := map[string]map[string]seen{}
 	for i := range r.Snapshot.Reporters {
 		rep := &r.Snapshot.Reporters[i]
+		if rep.Err == nil {
+			read[reading{ViewReporter, Sanitize(rep.TaskManager)}] = true
+		}
 		for j := range rep.Executions {
 			e := &rep.Executions[j]
 			k := reporterKey(rep.TaskManager, e)
-			executions[k] = firstOf(m.executions, k, now)
+			executions[k] = seen{m.firstSeen(k, now), now}
 			if g := e.AttemptID.Graph(); g != "" {
 				if graphs[e.JobID] == nil {
-					graphs[e.JobID] = map[string]time.Time{}
+					graphs[e.JobID] = map[string]seen{}
 				}
-				graphs[e.JobID][g] = m.graphFirstSeen(e.JobID, g, now)
+				graphs[e.JobID][g] = seen{m.graphFirstSeen(e.JobID, g, now), now}
 			}
 		}
 	}
 	for i := range r.Snapshot.Dumps {
 		d := &r.Snapshot.Dumps[i]
+		if d.Err == nil {
+			read[reading{ViewThreads, Sanitize(d.TaskManager)}] = true
+		}
 		for j := range d.Threads {
 			k := threadKey(d.TaskManager, &d.Threads[j])
-			executions[k] = firstOf(m.executions, k, now)
+			executions[k] = seen{m.firstSeen(k, now), now}
+		}
+	}
+	for k, x := range m.executions {
+		if !read[reading{k.view, k.taskManager}] && now.Sub(x.last) < rememberUnread {
+			executions[k] = x
 		}
 	}
 	m.executions = executions
-	for id, seen := range graphs {
-		if j := m.jobs[id]; j != nil {
-			j.graphs = seen
+	for id, j := range m.jobs {
+		for g, x := range j.graphs {
+			if _, ok := graphs[id][g]; !ok && now.Sub(x.last) < rememberUnread {
+				if graphs[id] == nil {
+					graphs[id] = map[string]seen{}
+				}
+				graphs[id][g] = x
+			}
 		}
+		j.graphs = graphs[id]
 	}
 }
 
 // graphFirstSeen is when an execution graph was first seen, or now.
 func (m *Memory) graphFirstSeen(job, graph string, now time.Time) time.Time {
 	if j := m.jobs[job]; j != nil {
-		return firstOf(j.graphs, graph, now)
+		if x, ok := j.graphs[graph]; ok {
+			return x.first
+		}
+	}
+	return now
+}
+
+// firstSeen is when an execution or thread was first seen, or now.
+func (m *Memory) firstSeen(k orphanKey, now time.Time) time.Time {
+	if x, ok := m.executions[k]; ok {
+		return x.first
 	}
 	return now
 }

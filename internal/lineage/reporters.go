@@ -43,7 +43,7 @@ func (j *judgement) reporters() {
 			ref := j.job(j.jobRef(e)).ref
 			j.taskManager(id).count(ViewReporter, ref, 1)
 			byJob[ref] = append(byJob[ref], reported{
-				e, id, e.AttemptID.Graph(), firstOf(j.m.executions, key, j.s.Time), key,
+				e, id, e.AttemptID.Graph(), j.m.firstSeen(key, j.s.Time), key,
 			})
 		}
 	}

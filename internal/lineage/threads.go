@@ -241,7 +241,7 @@ func (j *judgement) threadMayBeNewer(d *ThreadDump, e *expectation, k subtaskKey
 	}
 	// An attempt that runs beside an older one on purpose is not in the leader's count of tasks.
 	return (total <= e.job.Deployed()+e.concurrent || e.later(k, t.Task.Attempt) && !d.hasYounger(t)) &&
-		j.s.Time.Sub(firstOf(j.m.executions, key, j.s.Time)) < staleness &&
+		j.s.Time.Sub(j.m.firstSeen(key, j.s.Time)) < staleness &&
 		e.mayBeNewer(k, t.Task.Attempt, true)
 }
 
