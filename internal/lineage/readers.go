@@ -177,7 +177,7 @@ func (j *judgement) beamReaders(d *ThreadDump, all []source) {
 	for _, s := range all {
 		if s.taskManager == d.TaskManager && j.beamVertex(s.ReportedExecution) {
 			sources = append(sources, s)
-			if j.s.Time.Sub(firstOf(j.m.executions, s.key, j.s.Time)) < readersRipen {
+			if j.s.Time.Sub(j.m.firstSeen(s.key, j.s.Time)) < readersRipen {
 				j.unsettled[d.TaskManager] = true
 			}
 		}
