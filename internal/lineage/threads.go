@@ -59,6 +59,8 @@ func (j *judgement) threads() {
 		}
 		if d.Fresh {
 			j.matchThreads(d, expected[d.TaskManager], vertices)
+		} else if outdated(d, expected[d.TaskManager]) {
+			j.unsettled[d.TaskManager] = true
 		}
 	}
 }
@@ -240,9 +242,22 @@ func (j *judgement) threadMayBeNewer(d *ThreadDump, e *expectation, k subtaskKey
 		total += n
 	}
 	// An attempt that runs beside an older one on purpose is not in the leader's count of tasks.
-	return (total <= e.job.Deployed()+e.concurrent || e.later(k, t.Task.Attempt) && !d.hasYounger(t)) &&
+	return !d.hasYounger(t) && !d.cancels(t) && (total <= e.job.Deployed()+e.concurrent || e.later(k, t.Task.Attempt)) &&
 		j.s.Time.Sub(j.m.firstSeen(key, j.s.Time)) < staleness &&
 		e.mayBeNewer(k, t.Task.Attempt, true)
+}
+
+// outdated is whether a dump that is used again shows a task that is not expected any more.
+func outdated(d *ThreadDump, expected map[TaskName]int) bool {
+	n := map[TaskName]int{}
+	for i := range d.Threads {
+		if t := &d.Threads[i]; t.Kind == TaskThread {
+			if n[t.Task]++; n[t.Task] > expected[t.Task] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hasYounger is whether a younger thread executes the same subtask on the same TaskManager.
@@ -250,6 +265,11 @@ func (d *ThreadDump) hasYounger(t *Thread) bool {
 	return slices.ContainsFunc(d.Threads, func(x Thread) bool {
 		return x.Kind == TaskThread && x.Task.Vertex == t.Task.Vertex && x.Task.Subtask == t.Task.Subtask && x.ID > t.ID
 	})
+}
+
+// cancels is whether a canceler is at work on the thread's task.
+func (d *ThreadDump) cancels(t *Thread) bool {
+	return slices.ContainsFunc(d.Threads, func(x Thread) bool { return x.Kind == CancelerThread && x.Task == t.Task })
 }
 
 func (j *judgement) threadReason(v namedVertex, t *Thread, taskManager string) Reason {
