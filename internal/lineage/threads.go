@@ -22,10 +22,14 @@ func (j *judgement) threads() {
 	}
 	vertices := j.vertices()
 	expected := map[string]map[TaskName]int{} // by TaskManager
+	deploying := map[string]bool{}            // TaskManagers where the thread of a task may not be there yet
 	for _, e := range j.expected {
 		e.job.eachExecution(func(v *Vertex, x *Execution) {
 			if e.job.State.Ended() || !x.State.Deployed() {
 				return
+			}
+			if x.State == Deploying {
+				deploying[x.TaskManager] = true
 			}
 			if expected[x.TaskManager] == nil {
 				expected[x.TaskManager] = map[TaskName]int{}
@@ -59,6 +63,9 @@ func (j *judgement) threads() {
 		}
 		if d.Fresh {
 			j.matchThreads(d, expected[d.TaskManager], vertices)
+			if d.cancelsAny() || deploying[d.TaskManager] {
+				j.unsettled[d.TaskManager] = true
+			}
 		} else if outdated(d, expected[d.TaskManager]) {
 			j.unsettled[d.TaskManager] = true
 		}
@@ -245,6 +252,11 @@ func (j *judgement) threadMayBeNewer(d *ThreadDump, e *expectation, k subtaskKey
 	return !d.hasYounger(t) && !d.cancels(t) && (total <= e.job.Deployed()+e.concurrent || e.later(k, t.Task.Attempt)) &&
 		j.s.Time.Sub(j.m.firstSeen(key, j.s.Time)) < staleness &&
 		e.mayBeNewer(k, t.Task.Attempt, true)
+}
+
+// cancelsAny is whether some task of the dump is being cancelled.
+func (d *ThreadDump) cancelsAny() bool {
+	return slices.ContainsFunc(d.Threads, func(t Thread) bool { return t.Kind == CancelerThread })
 }
 
 // outdated is whether a dump that is used again shows a task that is not expected any more.
