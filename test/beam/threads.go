@@ -1,0 +1,75 @@
+package beam
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
+)
+
+// Thread is one thread of a TaskManager's dump.
+type Thread struct {
+	Name  string `json:"threadName"`
+	Stack string `json:"stringifiedThreadInfo"` // a header line and, outermost call last, one line a frame
+}
+
+// Threads takes a dump of a TaskManager, through the JobManager.
+func (r *Run) Threads(ctx context.Context, tm *lab.TaskManager) ([]Thread, error) {
+	id, err := tm.ID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		ThreadInfos []Thread `json:"threadInfos"`
+	}
+	err = r.Cluster.Get(ctx, "/taskmanagers/"+url.PathEscape(id)+"/thread-dump", &answer)
+	return answer.ThreadInfos, err
+}
+
+// sourceThread matches the names of threads that belong to a source's readers, and of the tasks they feed.
+var sourceThread = regexp.MustCompile(`^(KafkaConsumerPoll-thread|FlinkSource-Executor-Thread-|Source Data Fetcher for |Kafka Fetcher for |Kafka Partition Discovery|` +
+	`Legacy Source Thread - |Source: |SourceCoordinator|kafka-coordinator-heartbeat)`)
+
+// frame matches "at package.Class.method(File.java:123)".
+var frame = regexp.MustCompile(`^\s*at (?:[\w.@]+//?)?(?:[\w.]+/)?([\w$.<>]+)\(`)
+
+// SummarizeThreads describes the threads of sources in a dump: how many have a name, with numbers in it left out, and what they do, as
+// state, innermost frame and the frames of Kafka, Beam and Flink above it.
+func SummarizeThreads(threads []Thread) map[string]int {
+	counts := map[string]int{}
+	for _, t := range threads {
+		if sourceThread.MatchString(t.Name) {
+			counts[t.Name+" | "+Activity(t.Stack)]++
+		}
+	}
+	return counts
+}
+
+// Activity is what a stack shows: the thread's state and up to eight frames, the innermost first.
+func Activity(stack string) string {
+	header, _, _ := strings.Cut(stack, "\n")
+	state := "?"
+	for _, s := range []string{"RUNNABLE", "TIMED_WAITING", "WAITING", "BLOCKED"} {
+		if strings.Contains(header, " "+s) {
+			state = s
+			break
+		}
+	}
+	var frames []string
+	for line := range strings.Lines(stack) {
+		m := frame.FindStringSubmatch(line)
+		if m == nil || len(frames) == 8 {
+			continue
+		}
+		parts := strings.Split(m[1], ".")
+		short := strings.Join(parts[max(0, len(parts)-2):], ".")
+		if len(frames) == 0 || regexp.MustCompile(`^(org\.apache\.|beamlab)|SynchronousQueue\.|Exchanger`).MatchString(m[1]) && !slices.Contains(frames, short) {
+			frames = append(frames, short)
+		}
+	}
+	return fmt.Sprintf("%s %s", state, strings.Join(frames, " < "))
+}
