@@ -57,7 +57,10 @@ func (c *demo) run(env *environment) error {
 	cfg.TaskManagers.MetricsPorts = ""
 	cfg.TaskManagers.MetricsURLs = server.ReporterURLs()
 	cfg.Threads.Interval = 0
-	served := c.web.exporterConfig()
+	served, err := c.web.exporterConfig()
+	if err != nil {
+		return err
+	}
 	served.single = &cfg
 	logger := logging.New(env.log, env.stderr)
 	e, err := newExporter(served, logger)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -115,28 +116,43 @@ func (e *exporter) handler() (http.Handler, error) {
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "Healthy.") })
 	// Not whether Flink can be reached: an exporter that is taken out of service then would hide just what it is for.
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "Ready.") })
-	links := []web.LandingLinks{{Address: e.cfg.telemetryPath, Text: "Metrics"}}
 	if e.cfg.reloader != nil {
 		mux.HandleFunc("GET /probe", e.serveProbe)
 		mux.HandleFunc("POST /-/reload", e.serveReload)
-		for _, name := range slices.Sorted(maps.Keys(e.cfg.reloader.Config().Clusters)) {
-			links = append(links, web.LandingLinks{Address: "/probe?target=" + name, Text: "Probe " + name})
-		}
 	}
 	if e.cfg.telemetryPath != "/" {
-		landing, err := web.NewLandingPage(web.LandingConfig{
-			Name:        "Flink Lineage Exporter",
-			Description: "Which Flink tasks run, where, and whether any of them runs twice",
-			Version:     version.Info(),
-			Links:       links,
-			Profiling:   "false",
-		})
-		if err != nil {
+		if _, err := e.landing(); err != nil {
 			return nil, err
 		}
-		mux.Handle("GET /{$}", landing)
+		mux.HandleFunc("GET /{$}", e.serveLanding)
 	}
 	return mux, nil
+}
+
+// landing makes the landing page, with the clusters of the configuration in force.
+func (e *exporter) landing() (http.Handler, error) {
+	links := []web.LandingLinks{{Address: e.cfg.telemetryPath, Text: "Metrics"}}
+	if e.cfg.reloader != nil {
+		for _, name := range slices.Sorted(maps.Keys(e.cfg.reloader.Config().Clusters)) {
+			links = append(links, web.LandingLinks{Address: "/probe?target=" + url.QueryEscape(name), Text: "Probe " + name})
+		}
+	}
+	return web.NewLandingPage(web.LandingConfig{
+		Name:        "Flink Lineage Exporter",
+		Description: "Which Flink tasks run, where, and whether any of them runs twice",
+		Version:     version.Info(),
+		Links:       links,
+		Profiling:   "false",
+	})
+}
+
+func (e *exporter) serveLanding(w http.ResponseWriter, r *http.Request) {
+	page, err := e.landing()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	page.ServeHTTP(w, r)
 }
 
 func (e *exporter) serveMetrics(w http.ResponseWriter, r *http.Request) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -64,7 +65,7 @@ func (c *record) run(env *environment) error {
 	}
 	for i := range result.Report.Snapshot.Reporters {
 		// What did not answer as a TaskManager's reporter is only a port that was tried.
-		if r := &result.Report.Snapshot.Reporters[i]; r.TaskManager != "" || r.Err != nil && len(cfg.TaskManagers.MetricsURLs) > 0 {
+		if r := &result.Report.Snapshot.Reporters[i]; r.TaskManager != "" || slices.Contains(cfg.TaskManagers.MetricsURLs, r.URL) {
 			options.Reporters = append(options.Reporters, recording.Target{URL: r.URL, Client: reporterHTTP})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -75,11 +76,14 @@ func (w *webFlags) enabled() map[string]bool {
 	return on
 }
 
-func (w *webFlags) exporterConfig() exporterConfig {
+func (w *webFlags) exporterConfig() (exporterConfig, error) {
+	if p := *w.telemetryPath; !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "{} ") || strings.HasPrefix(p, "/-/") || p == "/probe" {
+		return exporterConfig{}, usageError{fmt.Errorf("--web.telemetry-path: %q does not begin with a slash, or is a path with another purpose", p)}
+	}
 	return exporterConfig{
 		enabled: w.enabled(), telemetryPath: *w.telemetryPath, disableExporterMetrics: *w.disableExporter,
 		maxRequests: *w.maxRequests, timeoutOffset: *w.timeoutOffset,
-	}
+	}, nil
 }
 
 func newServe(cmd *kingpin.CmdClause) command {
@@ -88,7 +92,10 @@ func newServe(cmd *kingpin.CmdClause) command {
 
 func (s *serve) run(env *environment) error {
 	logger := logging.New(env.log, env.stderr)
-	cfg := s.web.exporterConfig()
+	cfg, err := s.web.exporterConfig()
+	if err != nil {
+		return err
+	}
 	if s.cluster.ConfigFile != "" {
 		r, err := config.NewReloader(s.cluster.ConfigFile)
 		if err != nil {

@@ -103,7 +103,9 @@ func (c *Client) View(ctx context.Context, p *Probe) (*lineage.LeaderView, map[s
 	wg.Go(part(PartVertices, func() error { return c.readJobs(ctx, v) }))
 	if p.TaskManagersErr != nil {
 		v.TaskManagers = nil
+		mu.Lock()
 		parts[PartSlots] = Part{0, errors.New("the TaskManagers are not known")}
+		mu.Unlock()
 	} else {
 		wg.Go(part(PartSlots, func() error { return c.readSlots(ctx, v.TaskManagers) }))
 	}
