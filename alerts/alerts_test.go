@@ -279,3 +279,49 @@ func TestEveryAlertHasUnitTests(t *testing.T) {
 		}
 	}
 }
+
+// TestAlertmanagerExample checks that what the example inhibits exists, and that every alert named as a cause or consequence does.
+func TestAlertmanagerExample(t *testing.T) {
+	text, err := os.ReadFile("alertmanager.example.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{}
+	for _, file := range Files {
+		for _, r := range rules(t, file) {
+			known[r.Alert] = r.Labels["severity"]
+		}
+	}
+	var config struct {
+		InhibitRules []struct {
+			Source []string `yaml:"source_matchers"`
+			Target []string `yaml:"target_matchers"`
+		} `yaml:"inhibit_rules"`
+	}
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	if len(config.InhibitRules) == 0 {
+		t.Fatal("nothing is inhibited")
+	}
+	rank := map[string]int{"info": 0, "warning": 1, "critical": 2}
+	alerts := func(matchers []string) []string {
+		_, names, ok := strings.Cut(matchers[0], `"`)
+		if !ok || len(matchers) != 1 {
+			t.Fatalf("matchers %v are not one alertname", matchers)
+		}
+		return strings.Split(strings.TrimSuffix(names, `"`), "|")
+	}
+	for _, rule := range config.InhibitRules {
+		for _, source := range alerts(rule.Source) {
+			for _, target := range alerts(rule.Target) {
+				if known[source] == "" || known[target] == "" {
+					t.Errorf("%s inhibits %s: there is no such alert", source, target)
+				}
+				if rank[known[source]] < rank[known[target]] {
+					t.Errorf("%s (%s) would hold back %s (%s)", source, known[source], target, known[target])
+				}
+			}
+		}
+	}
+}
