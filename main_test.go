@@ -369,3 +369,46 @@ func TestTerminate(t *testing.T) {
 		t.Errorf("%v\n%s", err, stderr.String())
 	}
 }
+
+// TestDemo starts the demo and reads its metrics.
+func TestDemo(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = out.Close() }()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run([]string{"demo", "--web.listen-address=" + address, "--moment=1h"}, out, io.Discard)
+	}()
+	body := ""
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(body, "flink_lineage_up 1\n"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never served: %.500s", body)
+		}
+		resp, err := http.Get("http://" + address + "/metrics") //nolint:noctx // a test
+		if err != nil {
+			continue
+		}
+		text, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		body = string(text)
+	}
+	// run listens for the signal since before it served; it is the only one in this process to do so.
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status := <-ended; status != 0 {
+		t.Errorf("status %d", status)
+	}
+	text, err := os.ReadFile(out.Name())
+	if err != nil || !strings.Contains(string(text), "http://"+address+"/metrics") {
+		t.Errorf("%s %v", text, err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flink-lineage/flink-lineage-exporter/internal/config"
 	"github.com/flink-lineage/flink-lineage-exporter/internal/flink"
+	"github.com/flink-lineage/flink-lineage-exporter/internal/ledger"
 	"github.com/flink-lineage/flink-lineage-exporter/internal/lineage"
 	"github.com/flink-lineage/flink-lineage-exporter/internal/reporter"
 )
@@ -26,12 +27,15 @@ type Cluster struct {
 	jobManagers []*flink.Client
 	reporters   *reporter.Client
 	targets     *reporter.Targets
+	kafka       *ledger.Kafka // nil without brokers
+	sources     []ledger.SourceConfig
 	closeIdle   []func()
 	flight      flight[*Result]
 
 	// mu serialises scrapes: two overlap only when all callers of the first gave up.
 	mu      sync.Mutex
 	memory  lineage.Memory
+	ledger  *ledger.Ledger
 	serving string
 	dumps   map[string]lineage.ThreadDump
 	due     map[string]bool
@@ -41,6 +45,8 @@ type Cluster struct {
 // Result is what one scrape made out.
 type Result struct {
 	Report *lineage.Report
+	// Balances compare records out of each source with records produced, as far as that is turned on.
+	Balances []ledger.Balance
 	// Parts says of each part of the scrape how it went, by the names below.
 	Parts map[string]flink.Part
 }
@@ -49,6 +55,7 @@ type Result struct {
 const (
 	PartReporter = "reporter"
 	PartThreads  = "threads"
+	PartLedger   = "ledger"
 )
 
 // New returns a Cluster for a valid configuration. It does not connect to anything yet. Count is called for each request made, with the
@@ -81,9 +88,20 @@ func New(cfg *config.Cluster, logger log.Logger, count func(endpoint, code strin
 			Ports: ports, URLs: cfg.TaskManagers.MetricsURLs, Files: cfg.TaskManagers.MetricsFiles, DNS: cfg.TaskManagers.MetricsDNS,
 		}),
 		closeIdle: []func(){flinkHTTP.CloseIdleConnections, reporterHTTP.CloseIdleConnections},
+		ledger:    ledger.New(cfg.Kafka.Window),
 		dumps:     map[string]lineage.ThreadDump{},
 		due:       map[string]bool{},
 		failing:   map[string]bool{},
+	}
+	for _, x := range cfg.Kafka.Sources {
+		c.sources = append(c.sources, ledger.SourceConfig{
+			Job: x.Job, Vertex: x.Vertex, Topics: x.Topics, Group: x.Group, ReadCommitted: x.ReadCommitted,
+		})
+	}
+	if len(cfg.Kafka.Brokers) > 0 {
+		if c.kafka, err = ledger.NewKafka(&c.cfg.Kafka, ledgerTimeout); err != nil {
+			return nil, fmt.Errorf("client for Kafka: %w", err)
+		}
 	}
 	if allow != nil {
 		c.rules.AllowSameName = allow.MatchString
@@ -97,8 +115,11 @@ func (c *Cluster) Name() string { return c.cfg.Name }
 // Config is the cluster's configuration.
 func (c *Cluster) Config() *config.Cluster { return &c.cfg }
 
-// Close drops idle connections.
+// Close drops connections.
 func (c *Cluster) Close() {
+	if c.kafka != nil {
+		c.kafka.Close()
+	}
 	for _, f := range c.closeIdle {
 		f()
 	}
@@ -113,10 +134,10 @@ func (c *Cluster) scrape(ctx context.Context) *Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &scrape{Cluster: c, ctx: ctx, begin: time.Now(), parts: map[string]flink.Part{}}
-	report := s.run()
+	report, balances := s.run()
 	c.remember(report)
 	c.logChanges(s.parts)
-	return &Result{Report: report, Parts: s.parts}
+	return &Result{Report: report, Balances: balances, Parts: s.parts}
 }
 
 // remember keeps what the next scrape needs.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flink-lineage/flink-lineage-exporter/internal/flink"
+	"github.com/flink-lineage/flink-lineage-exporter/internal/ledger"
 	"github.com/flink-lineage/flink-lineage-exporter/internal/lineage"
 )
 
@@ -19,6 +20,8 @@ const (
 	// dumpConcurrency bounds the thread dumps taken at a time: each stops all threads of a TaskManager for a moment and sends megabytes
 	// through the JobManager.
 	dumpConcurrency = 4
+	// ledgerTimeout bounds what Kafka may add to a scrape.
+	ledgerTimeout = 2 * time.Second
 	// lookAgain is the least time that has to be left for a second look.
 	lookAgain = lineage.Settle + 500*time.Millisecond
 )
@@ -39,7 +42,7 @@ type story struct {
 	probe *flink.Probe
 }
 
-func (s *scrape) run() *lineage.Report {
+func (s *scrape) run() (*lineage.Report, []ledger.Balance) {
 	stories := make(chan story, len(s.jobManagers))
 	for i, jm := range s.jobManagers {
 		go func() { stories <- story{i, jm.Probe(s.ctx)} }()
@@ -48,8 +51,12 @@ func (s *scrape) run() *lineage.Report {
 	chosen := s.choose(stories, probes)
 
 	snapshot := s.look(chosen, probes)
+	balances := make(chan []ledger.Balance, 1)
+	go func() { balances <- s.balance(snapshot) }()
 	report := lineage.Judge(snapshot, &s.memory, s.rules)
 	suspicious := report.Suspicious()
+	first := *snapshot // the ledger reads the other one meanwhile
+	snapshot = &first
 	var second *lineage.Snapshot
 	if len(suspicious) > 0 && s.settle() {
 		second = s.lookAt(suspicious, snapshot, chosen)
@@ -70,8 +77,24 @@ func (s *scrape) run() *lineage.Report {
 	} else {
 		report = lineage.Judge(snapshot, &s.memory, s.rules)
 	}
+	balanced := <-balances
 	s.coverage(report)
-	return report
+	return report, balanced
+}
+
+// balance compares what came out of sources with what was produced. Without Kafka the ledger only counts.
+func (s *scrape) balance(snapshot *lineage.Snapshot) []ledger.Balance {
+	begin := time.Now()
+	sources := ledger.Sources(snapshot, s.sources)
+	var produced map[string]ledger.TopicEnd
+	if s.kafka != nil {
+		ctx, cancel := context.WithTimeout(s.ctx, ledgerTimeout)
+		defer cancel()
+		var err error
+		produced, err = ledger.Fetch(ctx, s.kafka, sources)
+		s.add(PartLedger, time.Since(begin), err)
+	}
+	return s.ledger.Observe(snapshot.Time, sources, produced)
 }
 
 // choose waits for the JobManagers' stories and returns the index of the one to serve this scrape, -1 if none gave a leader's view. It
