@@ -98,6 +98,9 @@ func commonConf(v version, ha HA, p place) conf {
 		c[haOption(v)] = "kubernetes"
 		c["kubernetes.cluster-id"] = clusterID
 		c["kubernetes.namespace"] = kubernetesNamespace
+		c["high-availability.kubernetes.leader-election.lease-duration"] = "8 s"
+		c["high-availability.kubernetes.leader-election.renew-deadline"] = "8 s"
+		c["high-availability.kubernetes.leader-election.retry-period"] = "2 s"
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 // Command lab runs a real Flink cluster on loopback for a developer.
 //
 //	lab fetch VERSION...     bring Flink distributions into the cache ("all" for every tried release)
+//	lab kubernetes           install etcd and build kube-apiserver, for "up --ha=kubernetes"; takes ten minutes, once
 //	lab up VERSION [flags]   run a cluster until interrupted and print where everything is
 //	lab play SCENARIO VERSION --recorder "COMMAND" --out FOLDER   play an incident and record its moments
 package main
@@ -38,6 +39,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fetch := app.Command("fetch", "Bring Flink distributions into the cache.")
 	versions := fetch.Arg("version", "Releases or release lines, or all.").Required().Strings()
 
+	kubernetes := app.Command("kubernetes", "Install etcd and build kube-apiserver, for high availability on Kubernetes.")
+
 	up := app.Command("up", "Run a cluster until interrupted.")
 	o := lab.Options{Log: out, FlinkConf: map[string]string{}, TaskManagerConf: map[string]string{}}
 	up.Arg("version", "Release or release line.").Required().StringVar(&o.Version)
@@ -64,10 +67,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if parsed == fetch.FullCommand() {
+	switch parsed {
+	case fetch.FullCommand():
 		return fetchAll(ctx, *versions, out)
-	}
-	if parsed == play.FullCommand() {
+	case kubernetes.FullCommand():
+		return lab.PrepareKubernetes(ctx, out)
+	case play.FullCommand():
 		return playScenario(ctx, *scenario, played, strings.Fields(*recorder), *folder)
 	}
 	o.HA = map[string]lab.HA{"zookeeper": lab.ZooKeeper, "kubernetes": lab.Kubernetes, "none": lab.None}[*ha]
