@@ -22,10 +22,11 @@ const (
 	TaskManagers = "taskmanagers"
 	Slots        = "slots"
 	Lineage      = "lineage"
+	Ledger       = "ledger"
 )
 
 // Names lists the collectors.
-var Names = []string{JobManagers, Cluster, Jobs, Vertices, Attempts, TaskManagers, Slots, Lineage}
+var Names = []string{JobManagers, Cluster, Jobs, Vertices, Attempts, TaskManagers, Slots, Lineage, Ledger}
 
 // Help says what each collector is for.
 var Help = map[string]string{
@@ -37,6 +38,7 @@ var Help = map[string]string{
 	TaskManagers: "TaskManagers, their slots, heartbeats and executions (/taskmanagers)",
 	Slots:        "slots that no job explains (/taskmanagers/:taskmanagerid)",
 	Lineage:      "the verdict: duplicates, orphans and what they rest on",
+	Ledger:       "records out of each source, and against records produced (--kafka.brokers)",
 }
 
 // parts says which parts of a scrape a collector's metrics rest on.
@@ -49,6 +51,7 @@ var parts = map[string][]string{
 	TaskManagers: {flink.PartTaskManagers},
 	Slots:        {flink.PartTaskManagers, flink.PartSlots},
 	Lineage:      {flink.PartJobs, flink.PartVertices, flink.PartTaskManagers},
+	Ledger:       {cluster.PartLedger},
 }
 
 // Options are the operator's settings.
@@ -97,6 +100,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		if c.options.Enabled[x.name] {
 			x.collect(e, r)
 		}
+	}
+	if c.options.Enabled[Ledger] {
+		collectLedger(e, c.result.Balances)
 	}
 	e.collectors()
 }

@@ -94,8 +94,12 @@ type KafkaSource struct {
 	// Job and Vertex are names as the JobManager shows them.
 	Job    string `yaml:"job"`
 	Vertex string `yaml:"vertex"`
-	// Topics are the topics it reads, by name.
+	// Topics are the topics it reads, by name; empty if its reporter names them.
 	Topics []string `yaml:"topics"`
+	// Group is the consumer group with which it commits offsets: they tell how far it has read where it does not tell itself.
+	Group string `yaml:"group,omitempty"`
+	// ReadCommitted is whether it reads committed records only (isolation.level=read_committed).
+	ReadCommitted bool `yaml:"read_committed,omitempty"`
 }
 
 // SASL are credentials for Kafka brokers.

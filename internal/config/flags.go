@@ -46,6 +46,10 @@ type Flags struct {
 	maxSeries       int
 	kafkaBrokers    []string
 	kafkaSources    []string
+	kafkaWindow     time.Duration
+	kafkaTLS        bool
+	kafkaTLSFiles   promconfig.TLSConfig
+	kafkaSASL       SASL
 }
 
 // flagNames are the flags that set a field of a Cluster.
@@ -67,6 +71,11 @@ var flagNames = map[string]string{
 	"attempts.max_series":                 "--collector.attempts.max-series",
 	"kafka.brokers":                       "--kafka.brokers",
 	"kafka.sources":                       "--kafka.source",
+	"kafka.window":                        "--kafka.window",
+	"kafka.tls_config":                    "--kafka.tls.*",
+	"kafka.sasl.mechanism":                "--kafka.sasl.mechanism",
+	"kafka.sasl.username":                 "--kafka.sasl.username",
+	"kafka.sasl.password_file":            "--kafka.sasl.password-file",
 	"http.basic_auth.password_file":       EnvPasswordFile,
 	"http.authorization.credentials_file": EnvBearerTokenFile,
 }
@@ -124,6 +133,17 @@ func AddFlags(app Flagger) *Flags {
 		StringsVar(&f.kafkaBrokers)
 	app.Flag("kafka.source", "JOB/VERTEX=TOPIC[,TOPIC]: topics a source vertex reads, where that cannot be found out. Repeatable.").
 		StringsVar(&f.kafkaSources)
+	app.Flag("kafka.window", "Time over which records read are compared with records produced.").
+		Default(def.Kafka.Window.String()).DurationVar(&f.kafkaWindow)
+	app.Flag("kafka.tls", "Talk TLS to the brokers.").BoolVar(&f.kafkaTLS)
+	app.Flag("kafka.tls.ca-file", "Certificates to trust when talking to brokers, instead of the system's.").
+		StringVar(&f.kafkaTLSFiles.CAFile)
+	app.Flag("kafka.tls.cert-file", "Client certificate for brokers.").StringVar(&f.kafkaTLSFiles.CertFile)
+	app.Flag("kafka.tls.key-file", "Key of the client certificate.").StringVar(&f.kafkaTLSFiles.KeyFile)
+	app.Flag("kafka.sasl.mechanism", "How to authenticate to the brokers: "+strings.Join(saslMechanisms, ", ")+".").
+		StringVar(&f.kafkaSASL.Mechanism)
+	app.Flag("kafka.sasl.username", "User name for the brokers.").StringVar(&f.kafkaSASL.Username)
+	app.Flag("kafka.sasl.password-file", "File with the password for the brokers.").StringVar(&f.kafkaSASL.PasswordFile)
 	return f
 }
 
@@ -143,6 +163,11 @@ func (f *Flags) Cluster() (Cluster, error) {
 	c.FinishedJobs = f.finishedJobs
 	c.Attempts.MaxSeries = f.maxSeries
 	c.HTTP.TLSConfig = f.tls
+	c.Kafka.Window = f.kafkaWindow
+	c.Kafka.SASL = f.kafkaSASL
+	if f.kafkaTLS || f.kafkaTLSFiles != (promconfig.TLSConfig{}) {
+		c.Kafka.TLS = &f.kafkaTLSFiles
+	}
 
 	var errs []error
 	var err error

@@ -48,7 +48,7 @@ func TestFlagsAll(t *testing.T) {
 		"--taskmanager.metrics-ports=", "--taskmanager.metrics-url=http://tm:9249", "--taskmanager.metrics-file=tm-*.yml",
 		"--taskmanager.metrics-dns=tms:9249", "--no-threads", "--threads.interval=0s", "--job.allow-same-name=a.*",
 		"--job.finished-retention=1d", "--collector.attempts.max-series=5", "--kafka.brokers=k1:9092,k2:9092", "--kafka.brokers=k3:9092",
-		"--kafka.source=orders/Source: a=b/c=orders,orders.eu", "--config.file=c.yml", "--config.check")
+		"--kafka.source=orders/Source: a=b/c=orders,orders.eu", "--kafka.window=10m", "--kafka.tls", "--config.file=c.yml", "--config.check")
 	got, err := flags.Cluster()
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +70,7 @@ func TestFlagsAll(t *testing.T) {
 	want.FinishedJobs = 24 * time.Hour
 	want.Attempts.MaxSeries = 5
 	want.Kafka.Brokers = []string{"k1:9092", "k2:9092", "k3:9092"}
+	want.Kafka.Window, want.Kafka.TLS = 10*time.Minute, &promconfig.TLSConfig{}
 	want.Kafka.Sources = []KafkaSource{{Job: "orders", Vertex: "Source: a=b/c", Topics: []string{"orders", "orders.eu"}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -96,6 +97,9 @@ func TestFlagsErrors(t *testing.T) {
 		{"--taskmanager.metrics-dns=x", []string{`--taskmanager.metrics-dns: want host:port, not "x"`}},
 		{"--job.allow-same-name=(", []string{"--job.allow-same-name: error parsing regexp"}},
 		{"--collector.attempts.max-series=-1", []string{"--collector.attempts.max-series: want 0 or more"}},
+		{"--kafka.window=0s", []string{"--kafka.window: want a duration from 1s"}},
+		{"--kafka.brokers=k:1 --kafka.sasl.mechanism=md5", []string{`--kafka.sasl.mechanism: want one of`}},
+		{"--kafka.brokers=k:1 --kafka.sasl.mechanism=plain --kafka.sasl.username=u", []string{"--kafka.sasl.password-file: missing"}},
 		{"--kafka.brokers=x", []string{`--kafka.brokers: want host:port, not "x"`}},
 		{"--kafka.source=a/b=t", []string{"--kafka.source: useless without kafka.brokers"}},
 		{"--kafka.source=a=t", []string{"--kafka.source: want JOB/VERTEX=TOPIC"}},

@@ -111,7 +111,7 @@ func (k *Kafka) validate(errs *fieldErrors) {
 		errs.add(errors.New("useless without kafka.brokers"), "kafka.sources")
 	}
 	for i, source := range k.Sources {
-		if source.Job == "" || source.Vertex == "" || len(source.Topics) == 0 {
+		if source.Job == "" || source.Vertex == "" || len(source.Topics) == 0 && source.Group == "" {
 			errs.add(errors.New("needs job, vertex and topics"), "kafka.sources[%d]", i)
 		}
 		for j, topic := range source.Topics {
