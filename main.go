@@ -41,6 +41,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	app.HelpFlag.Short('h')
 	app.Version(version.Print(appName))
 	app.UsageWriter(stdout).ErrorWriter(stderr)
+	// Every command's flags: most people only use the default one's.
+	app.UsageTemplate(kingpin.LongHelpTemplate)
 	exited := -1
 	app.Terminate(func(status int) {
 		if exited < 0 {

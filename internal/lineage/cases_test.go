@@ -165,3 +165,16 @@ func TestL4CleanFailover(t *testing.T) {
 		t.Errorf("%d failovers, want 1", j.Failovers)
 	}
 }
+
+// An exporter that remembers nothing must know the TaskManagers' ids even if /taskmanagers cannot be read: the reporters' labels are
+// sanitised, and nothing would be where it should.
+func TestTaskManagersUnknown(t *testing.T) {
+	var m Memory
+	s := healthy(t, graphA, 0, 0).noThreads()
+	s.Leader.TaskManagers = nil
+	r := look(s, &m)
+	wantDuplicates(t, wantVerdict(t, r, j1, VerdictUnknown), map[View]int{})
+	if len(r.Orphans) != 0 || len(r.Coverage) != 0 {
+		t.Errorf("orphans %v, coverage %v", r.Orphans, r.Coverage)
+	}
+}

@@ -130,6 +130,14 @@ func (j *judgement) leader() {
 		r.Registered, r.Leader = true, tm
 	}
 	for i := range v.Jobs {
+		// The ids of TaskManagers, even if /taskmanagers could not be read.
+		v.Jobs[i].eachExecution(func(_ *Vertex, x *Execution) {
+			if x.TaskManager != "" {
+				j.ids[Sanitize(x.TaskManager)] = x.TaskManager
+			}
+		})
+	}
+	for i := range v.Jobs {
 		job := &v.Jobs[i]
 		ref := JobRef{job.ID, job.Name}
 		j.job(ref).leader = job
