@@ -148,6 +148,7 @@ func (j *judgement) leader() {
 		j.expected[job.ID] = e
 		for p, n := range e.places {
 			if p.taskManager != "" {
+				j.ids[Sanitize(p.taskManager)] = p.taskManager
 				j.taskManager(p.taskManager).count(ViewJobManager, ref, n)
 			}
 		}
