@@ -88,6 +88,7 @@ type jobJudgement struct {
 }
 
 func judge(s *Snapshot, m *Memory, rules Rules, first map[orphanKey]bool) *Report {
+	s = unique(s)
 	j := &judgement{
 		s: s, m: m, rules: rules, first: first,
 		expected: map[string]*expectation{},

@@ -1,6 +1,10 @@
 package lineage
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Snapshot is what one scrape saw of one cluster. It is not changed once built.
 type Snapshot struct {
@@ -18,6 +22,52 @@ type Snapshot struct {
 	Dumps []ThreadDump
 	// ThreadsOn tells a view that is turned off from one that reached nobody.
 	ThreadsOn bool
+}
+
+// unique returns the snapshot with one entry for each job, TaskManager and dump. A job that is just ending can be among those that run and
+// those that have ended.
+func unique(s *Snapshot) *Snapshot {
+	c := *s
+	c.Dumps = uniqueBy(s.Dumps, func(d *ThreadDump) string { return d.TaskManager }, func(a, b *ThreadDump) int {
+		return cmp.Or(compareBool(a.Err == nil, b.Err == nil), compareBool(a.Fresh, b.Fresh), a.Time.Compare(b.Time))
+	})
+	if s.Leader != nil {
+		l := *s.Leader
+		l.Jobs = uniqueBy(l.Jobs, func(j *Job) string { return j.ID }, func(a, b *Job) int {
+			return cmp.Or(compareBool(!a.State.Ended(), !b.State.Ended()), a.StartTime.Compare(b.StartTime), compareBool(a.Detailed, b.Detailed))
+		})
+		l.TaskManagers = uniqueBy(l.TaskManagers, func(tm *TaskManager) string { return tm.ID }, func(a, b *TaskManager) int {
+			return a.LastHeartbeat.Compare(b.LastHeartbeat)
+		})
+		c.Leader = &l
+	}
+	return &c
+}
+
+// uniqueBy keeps the greatest entry of each id, where the first of them was. It returns xs itself if there is nothing to leave out.
+func uniqueBy[T any](xs []T, id func(*T) string, compare func(a, b *T) int) []T {
+	at := make(map[string]int, len(xs))
+	var kept []T
+	for i := range xs {
+		k, known := at[id(&xs[i])]
+		switch {
+		case !known:
+			at[id(&xs[i])] = len(at)
+			if kept != nil {
+				kept = append(kept, xs[i])
+			}
+			continue
+		case kept == nil:
+			kept = slices.Clone(xs[:i])
+		}
+		if compare(&xs[i], &kept[k]) > 0 {
+			kept[k] = xs[i]
+		}
+	}
+	if kept == nil {
+		return xs
+	}
+	return kept
 }
 
 // JobManager is how one configured JobManager answered.

@@ -381,6 +381,7 @@ func (j *judgement) refuteByThreads() {
 		return
 	}
 	shown := map[spot]int{}
+	counted := map[orphanKey]bool{} // a reporter may have been read at two addresses
 	at := func(x *ReportedExecution, tm string) spot {
 		return spot{tm, Sanitize(x.VertexName), x.Subtask, x.Attempt}
 	}
@@ -388,7 +389,11 @@ func (j *judgement) refuteByThreads() {
 		rep := &j.s.Reporters[i]
 		id := cmp.Or(j.ids[Sanitize(rep.TaskManager)], rep.TaskManager)
 		for k := range rep.Executions {
-			shown[at(&rep.Executions[k], id)]++
+			x := &rep.Executions[k]
+			if key := reporterKey(rep.TaskManager, x); !counted[key] {
+				counted[key] = true
+				shown[at(x, id)]++
+			}
 		}
 	}
 	j.orphans = slices.DeleteFunc(j.orphans, func(o Orphan) bool {
