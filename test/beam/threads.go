@@ -37,8 +37,11 @@ var sourceThread = regexp.MustCompile(`^(KafkaConsumerPoll-thread|FlinkSource-Ex
 // frame matches "at package.Class.method(File.java:123)".
 var frame = regexp.MustCompile(`^\s*at (?:[\w.@]+//?)?(?:[\w.]+/)?([\w$.<>]+)\(`)
 
-// SummarizeThreads describes the threads of sources in a dump: how many have a name, with numbers in it left out, and what they do, as
-// state, innermost frame and the frames of Kafka, Beam and Flink above it.
+// telling matches the frames that say what a thread is at, besides the innermost one.
+var telling = regexp.MustCompile(`^(org\.apache\.|beamlab)|SynchronousQueue\.|Exchanger`)
+
+// SummarizeThreads describes the threads of sources in a dump: how many have a name and do the same, as Activity
+// tells it.
 func SummarizeThreads(threads []Thread) map[string]int {
 	counts := map[string]int{}
 	for _, t := range threads {
@@ -49,7 +52,7 @@ func SummarizeThreads(threads []Thread) map[string]int {
 	return counts
 }
 
-// Activity is what a stack shows: the thread's state and up to eight frames, the innermost first.
+// Activity is what a stack shows: the thread's state and up to twelve frames, the innermost first.
 func Activity(stack string) string {
 	header, _, _ := strings.Cut(stack, "\n")
 	state := "?"
@@ -62,12 +65,12 @@ func Activity(stack string) string {
 	var frames []string
 	for line := range strings.Lines(stack) {
 		m := frame.FindStringSubmatch(line)
-		if m == nil || len(frames) == 8 {
+		if m == nil || len(frames) == 12 {
 			continue
 		}
 		parts := strings.Split(m[1], ".")
 		short := strings.Join(parts[max(0, len(parts)-2):], ".")
-		if len(frames) == 0 || regexp.MustCompile(`^(org\.apache\.|beamlab)|SynchronousQueue\.|Exchanger`).MatchString(m[1]) && !slices.Contains(frames, short) {
+		if len(frames) == 0 || telling.MatchString(m[1]) && !slices.Contains(frames, short) {
 			frames = append(frames, short)
 		}
 	}
