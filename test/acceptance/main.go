@@ -37,6 +37,15 @@ type settings struct {
 	out       string
 	exporter  string
 	keep      string
+	beam      bool
+}
+
+// candidates are the scenarios of the kind asked for.
+func (s *settings) candidates() []*scenario {
+	if s.beam {
+		return beamScenarios
+	}
+	return scenarios
 }
 
 func run() int {
@@ -46,6 +55,7 @@ func run() int {
 	app.HelpFlag.Short('h')
 	app.Flag("versions", "Flink versions, by comma.").Default("1.17.2,2.3.0").StringVar(&versions)
 	app.Flag("scenarios", "Scenarios, by comma; all by default. "+scenarioNames()).StringVar(&names)
+	app.Flag("beam", "Play the scenarios with Kafka, PostgreSQL and Beam rather than those with Flink alone.").BoolVar(&s.beam)
 	app.Flag("rounds", "Repetitions of each ordinary event in the scenarios that must raise no alarm.").Default("10").IntVar(&s.rounds)
 	app.Flag("out", "Markdown file to write the results to.").StringVar(&s.out)
 	app.Flag("exporter", "Binary of the exporter; built if not given.").StringVar(&s.exporter)
@@ -93,7 +103,7 @@ func playAll(ctx context.Context, s *settings) ([]*result, error) {
 		}
 	}
 	for _, name := range s.scenarios {
-		if !slices.ContainsFunc(scenarios, func(x *scenario) bool { return x.name == name }) {
+		if !slices.ContainsFunc(s.candidates(), func(x *scenario) bool { return x.name == name }) {
 			return nil, fmt.Errorf("there is no scenario %q; %s", name, scenarioNames())
 		}
 	}
@@ -106,7 +116,7 @@ func playAll(ctx context.Context, s *settings) ([]*result, error) {
 		if _, err := lab.Fetch(ctx, version); err != nil {
 			return results, err
 		}
-		for _, x := range scenarios {
+		for _, x := range s.candidates() {
 			if len(s.scenarios) > 0 && !slices.Contains(s.scenarios, x.name) || x.applies != nil && !x.applies(version) {
 				continue
 			}
@@ -127,15 +137,12 @@ func play(ctx context.Context, s *settings, version string, x *scenario) *result
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
 	defer cancel()
 	r.err = func() error {
-		options := x.options(version)
-		options.Version = version
-		options.Log = indent{os.Stdout}
-		cluster, err := lab.Start(ctx, options)
+		p := &stage{ctx: ctx, settings: s, result: r}
+		stop, err := p.startCluster(ctx, x, version)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = cluster.Stop() }()
-		p := &stage{ctx: ctx, cluster: cluster, settings: s, result: r}
+		defer func() { _ = stop() }()
 		if err := x.play(p); err != nil {
 			p.stopExporter()
 			return err
@@ -148,7 +155,10 @@ func play(ctx context.Context, s *settings, version string, x *scenario) *result
 	return r
 }
 
-// indent indents what the lab tells.
+// logTo is where the lab tells what it does.
+var logTo = indent{os.Stdout}
+
+// indent indents what is written.
 type indent struct{ w io.Writer }
 
 func (i indent) Write(p []byte) (int, error) {

@@ -63,7 +63,7 @@ func writeResults(path string, s *settings, results []*result) error {
 
 What the exporter said on real Flink clusters (ZooKeeper HA, two JobManagers, two TaskManagers), scraped every second. Written by
 
-    go run ./test/acceptance --versions %s%s --rounds %d --out docs/acceptance.md
+    go run ./test/acceptance --versions %s%s --rounds %d --out %s
 
 "First seen" counts the scrapes that began after the double work had begun by the records written, and the time until such a scrape was
 answered. "Cleared" counts the scrapes after the job ran again on the restarted TaskManager. A false alarm is a scrape with the verdict
@@ -71,7 +71,7 @@ duplicate where nothing ran twice.
 
 | scenario | what happens |
 |---|---|
-`, strings.Join(s.versions, ","), scenarioFlag(s), s.rounds)
+`, strings.Join(s.versions, ","), scenarioFlag(s), s.rounds, s.document())
 	listed := map[string]bool{}
 	for _, r := range results {
 		if !listed[r.scenario.name] {
@@ -98,10 +98,14 @@ duplicate where nothing ran twice.
 }
 
 func scenarioFlag(s *settings) string {
-	if len(s.scenarios) == 0 {
-		return ""
+	flags := ""
+	if s.beam {
+		flags = " --beam"
 	}
-	return " --scenarios " + strings.Join(s.scenarios, ",")
+	if len(s.scenarios) > 0 {
+		flags += " --scenarios " + strings.Join(s.scenarios, ",")
+	}
+	return flags
 }
 
 func (r *result) sighting(view string) string {
@@ -110,4 +114,12 @@ func (r *result) sighting(view string) string {
 		return "–"
 	}
 	return fmt.Sprintf("scrape %d, %.1f s", s.number, s.after.Seconds())
+}
+
+// document is the file the results are meant for.
+func (s *settings) document() string {
+	if s.beam {
+		return "docs/acceptance-beam.md"
+	}
+	return "docs/acceptance.md"
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flink-lineage/flink-lineage-exporter/test/beam"
 	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
 )
 
@@ -17,17 +18,23 @@ type scenario struct {
 	// applies is whether the version has what the scenario needs; nil for all.
 	applies func(version string) bool
 	options func(version string) lab.Options
-	play    func(*stage) error
+	// beam is what options is for a scenario with Kafka and PostgreSQL.
+	beam func(version string) beam.Options
+	play func(*stage) error
 }
 
 var scenarios = []*scenario{numbers, zombies, starved, frozen, frozenLeader, failovers, restarts, resubmits}
 
 func scenarioNames() string {
-	names := make([]string, 0, len(scenarios))
+	var names []string
 	for _, x := range scenarios {
 		names = append(names, x.name)
 	}
-	return "There are: " + strings.Join(names, ", ") + "."
+	var beams []string
+	for _, x := range beamScenarios {
+		beams = append(beams, x.name)
+	}
+	return "There are: " + strings.Join(names, ", ") + "; with --beam: " + strings.Join(beams, ", ") + "."
 }
 
 // highlyAvailable is a cluster with two JobManagers and two TaskManagers whose job runs in one of them.
@@ -346,7 +353,7 @@ var frozenLeader = &scenario{
 				disagreements++
 			}
 		}
-		last, err := p.await("one failover in all", thawed, func(s *sample) bool {
+		_, err = p.await("one failover in all", thawed, func(s *sample) bool {
 			n, _ := s.value("job_failovers_total")
 			return n == 1
 		})
@@ -354,7 +361,6 @@ var frozenLeader = &scenario{
 			return err
 		}
 		p.result.note("frozen %.0f s; %d scrapes saw the JobManagers disagree; failovers counted: 1", thawed.Sub(at).Seconds(), disagreements)
-		_ = last
 		return p.noAlarm()
 	},
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flink-lineage/flink-lineage-exporter/test/beam"
 	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
 )
 
@@ -16,6 +17,7 @@ import (
 type stage struct {
 	ctx      context.Context
 	cluster  *lab.Cluster
+	beam     *beam.Run // nil without Kafka
 	settings *settings
 	result   *result
 	exporter *exporter
@@ -38,7 +40,15 @@ func (p *stage) flags(jobManagers ...*lab.JobManager) []string {
 
 // watch starts the exporter and scrapes it every second from now on.
 func (p *stage) watch() error {
-	e, err := startExporter(p.ctx, p.settings.exporter, p.cluster.Dir(), p.flags()...)
+	flags := p.flags()
+	if p.beam != nil {
+		more, err := p.beamFlags()
+		if err != nil {
+			return err
+		}
+		flags = append(flags, more...)
+	}
+	e, err := startExporter(p.ctx, p.settings.exporter, p.cluster.Dir(), flags...)
 	if err != nil {
 		return err
 	}
