@@ -70,7 +70,7 @@ or 0 * max(flink_lineage_up{CLUSTER} == 1)`)))
 			{field: "Value", title: "Executions"},
 		},
 		rows("A", `sum by (instance, job_name, tm_id, view, reason) (flink_lineage_orphan_executions{BOTH})`)))
-	d.WithPanel(list("Readers too many", "Source vertices with live readers more than splits.", 12,
+	d.WithPanel(list("Sources with readers too many", "Source vertices with live readers more than splits.", 12,
 		[]column{
 			{field: "instance", title: "Cluster"},
 			{field: "job_name", title: "Job"},

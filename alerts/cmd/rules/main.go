@@ -1,4 +1,4 @@
-// Command rules writes the alerting rules. Run it at the top of the repository.
+// Command rules writes the alerting rules, and the copies of them that the examples have. Run it at the top of the repository.
 package main
 
 import (
@@ -41,6 +41,14 @@ func write(dir, override string) error {
 		}
 		if err := os.WriteFile(filepath.Join(dir, file), text, 0o644); err != nil {
 			return err
+		}
+		if file != alerts.Files[0] || dir != "alerts" {
+			continue
+		}
+		for path, content := range alerts.Copies {
+			if err := os.WriteFile(path, content(text), 0o644); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
