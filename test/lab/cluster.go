@@ -449,10 +449,18 @@ func (c *Cluster) Wait(ctx context.Context, what string, cond func(context.Conte
 			return fmt.Errorf("waiting until %s: %w\n%s", what, died, c.tails())
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("waiting until %s: %w after %.0f s; last: %v\n%s", what, ctx.Err(), time.Since(begin).Seconds(), err, c.tails())
+			return fmt.Errorf("waiting until %s: %w after %.0f s; last: %w\n%s", what, ctx.Err(), time.Since(begin).Seconds(), notYet(err), c.tails())
 		}
 		pause(ctx)
 	}
+}
+
+// notYet is the reason of a condition that gave none.
+func notYet(err error) error {
+	if err == nil {
+		return errors.New("not yet so")
+	}
+	return err
 }
 
 // WaitRunning waits until there is a job, every job that has not ended runs with all its tasks, and every living TaskManager is registered.

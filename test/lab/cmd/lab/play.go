@@ -217,8 +217,10 @@ func playNight(ctx context.Context, p *play) error {
 	}
 	err = p.Wait(ctx, "the standby answers that it reaches no leader", func(ctx context.Context) (bool, error) {
 		_, err := p.Jobs(ctx)
-		var status *lab.StatusError
-		return errors.As(err, &status) && status.Code >= 500, ignoreStatus(err)
+		if status, ok := errors.AsType[*lab.StatusError](err); ok {
+			return status.Code >= 500, nil
+		}
+		return false, err
 	})
 	if err != nil {
 		return err
@@ -260,15 +262,6 @@ func playNight(ctx context.Context, p *play) error {
 	}
 	return p.record(ctx, "night-4-restarted", where+fmt.Sprintf("Last of four moments: TaskManager 2 was restarted, its id was %s and is %s; "+
 		"every task runs once, at a later attempt of the restored execution", before, after))
-}
-
-// ignoreStatus drops errors that are answers: they may be what is waited for.
-func ignoreStatus(err error) error {
-	var status *lab.StatusError
-	if errors.As(err, &status) {
-		return nil
-	}
-	return err
 }
 
 func playZombie(ctx context.Context, p *play) error {
