@@ -149,7 +149,6 @@ func (j *judgement) leader() {
 		j.expected[job.ID] = e
 		for p, n := range e.places {
 			if p.taskManager != "" {
-				j.ids[Sanitize(p.taskManager)] = p.taskManager
 				j.taskManager(p.taskManager).count(ViewJobManager, ref, n)
 			}
 		}
@@ -438,9 +437,10 @@ func (j *judgement) absent(e *expectation, p place) bool {
 		e.job.Tasks[Running]+e.job.Tasks[Canceling] < len(e.processing)
 }
 
-// complete is whether a view could read every TaskManager that is known.
+// complete is whether a view is turned on and could read every TaskManager that is known.
 func (j *judgement) complete(v View) bool {
-	if j.s.Leader == nil || j.s.Leader.TaskManagers == nil {
+	on := v == ViewReporter && j.s.ReportersOn || v == ViewThreads && j.s.ThreadsOn
+	if !on || j.s.Leader == nil || j.s.Leader.TaskManagers == nil {
 		return false
 	}
 	for id := range j.tms {
