@@ -51,10 +51,10 @@ func cluster() *dashboard.DashboardBuilder {
 	d.WithPanel(lines("Jobs beyond the first of their name", "Jobs that run although one of the same name does.", "none", 12,
 		overTime(`sum by (instance, job_name) (flink_lineage_surplus_jobs{CLUSTER})`, "{{instance}} {{job_name}}")))
 	d.WithPanel(lines("Tasks that wait, by state", "Age of the state of the task that is longest in it, for states a task should soon leave.", "s", 12,
-		overTime(`time() - min by (job_name, state) (flink_lineage_job_task_state_since_timestamp_seconds{CLUSTER})`, "{{job_name}} {{state}}")))
+		overTime(`time() - min by (instance, job_name, state) (flink_lineage_job_task_state_since_timestamp_seconds{CLUSTER})`, "{{instance}} {{job_name}} {{state}}")))
 	d.WithPanel(lines("Tasks of vertices that do not run", "By vertex and state, without those that run or have ended.", "none", 24,
-		overTime(`sum by (job_name, vertex_name, state) (flink_lineage_vertex_tasks{CLUSTER, state!~"running|finished|canceled|failed"}) > 0`,
-			"{{job_name}} {{vertex_name}} {{state}}")))
+		overTime(`sum by (instance, job_name, vertex_name, state) (flink_lineage_vertex_tasks{CLUSTER, state!~"running|finished|canceled|failed"}) > 0`,
+			"{{instance}} {{job_name}} {{vertex_name}} {{state}}")))
 
 	d.WithRow(dashboard.NewRowBuilder("TaskManagers"))
 	d.WithPanel(lines("TaskManagers", "Registered at the leader, and unregistered although they run tasks.", "none", 12,
@@ -62,7 +62,7 @@ func cluster() *dashboard.DashboardBuilder {
 	d.WithPanel(lines("Age of the last heartbeat", "The leader drops a TaskManager after heartbeat.timeout, 50 seconds by default.", "s", 12,
 		overTime(`time() - max by (instance, tm_id) (flink_lineage_taskmanager_last_heartbeat_timestamp_seconds{TASKMANAGER})`, "{{instance}} {{tm_id}}")))
 	d.WithPanel(lines("Threads that outlived their task", "By kind. Cancelers count while what they are to end is still there.", "none", 24,
-		overTime(`sum by (tm_id, kind) (flink_lineage_orphan_threads{TASKMANAGER}) > 0`, "{{tm_id}} {{kind}}")))
+		overTime(`sum by (instance, tm_id, kind) (flink_lineage_orphan_threads{TASKMANAGER}) > 0`, "{{instance}} {{tm_id}} {{kind}}")))
 
 	d.WithRow(dashboard.NewRowBuilder("Slots"))
 	d.WithPanel(lines("Slots", "Of the cluster, as the leader counts.", "none", 12,

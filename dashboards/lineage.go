@@ -92,20 +92,20 @@ or 0 * max(flink_lineage_up{CLUSTER} == 1)`)))
 		text("1", "one", fine), text("2", "two", bad), text("3", "three", bad)))
 	d.WithPanel(lines("Subtasks running twice, by view", "As the TaskManagers' reporters and as thread dumps show it. No line: the view could "+
 		"not look.", "none", 12,
-		overTime(`sum by (job_name, view) (flink_lineage_duplicate_subtasks{JOB})`, "{{job_name}} by {{view}}")))
+		overTime(`sum by (instance, job_name, view) (flink_lineage_duplicate_subtasks{JOB})`, "{{instance}} {{job_name}} by {{view}}")))
 	d.WithPanel(lines("Tasks by state", "Tasks of the jobs as the leader counts them, by state.", "none", 12,
-		overTime(`sum by (job_name, state) (flink_lineage_job_tasks{JOB}) > 0`, "{{job_name}} {{state}}")).
+		overTime(`sum by (instance, job_name, state) (flink_lineage_job_tasks{JOB}) > 0`, "{{instance}} {{job_name}} {{state}}")).
 		Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal)).FillOpacity(40))
 	d.WithPanel(lines("Records out of the source by records produced", "The ledger: about 1 is healthy, about 2 is everything twice. Above 1 for a "+
 		"while is a backlog worked off.", "none", 12,
-		overTime(`max by (job_name, vertex_name, topic) (flink_lineage_source_amplification_ratio{JOB})`, "{{job_name}} {{topic}}")))
+		overTime(`max by (instance, job_name, vertex_name, topic) (flink_lineage_source_amplification_ratio{JOB})`, "{{instance}} {{job_name}} {{topic}}")))
 	d.WithPanel(lines("Source readers", "Readers of sources: live ones, and leaked ones that outlived their task and poll nothing.", "none", 12,
-		overTime(`sum by (job_name, vertex_name, state) (flink_lineage_source_readers{BOTH})`, "{{job_name}} {{vertex_name}} {{state}}")))
+		overTime(`sum by (instance, job_name, vertex_name, state) (flink_lineage_source_readers{BOTH})`, "{{instance}} {{job_name}} {{vertex_name}} {{state}}")))
 	d.WithPanel(lines("Records taken in by orphan executions", "What the executions that should not be there process: these are the doubles.",
 		"cps", 12,
-		overTime(`sum by (job_name, tm_id) (rate(flink_lineage_orphan_records_total{BOTH}[$__rate_interval]))`, "{{job_name}} at {{tm_id}}")))
-	d.WithPanel(lines("Failovers of jobs", "Times that a JobManager took the job over, since this exporter began.", "none", 12,
-		overTime(`sum by (job_name) (increase(flink_lineage_job_failovers_total{JOB}[$__range]))`, "{{job_name}}")).Decimals(0))
+		overTime(`sum by (instance, job_name, tm_id) (rate(flink_lineage_orphan_records_total{BOTH}[$__rate_interval]))`, "{{instance}} {{job_name}} at {{tm_id}}")))
+	d.WithPanel(lines("Failovers of jobs", "Each rise is a JobManager that took the job over.", "none", 12,
+		overTime(`sum by (instance, job_name) (increase(flink_lineage_job_failovers_total{JOB}[$__rate_interval]))`, "{{instance}} {{job_name}}")).Decimals(0))
 
 	d.WithRow(dashboard.NewRowBuilder("TaskManagers"))
 	d.WithPanel(list("Executions by view", "Executions on each TaskManager: what the leader expects beside what the reporter and the last thread dump "+
@@ -121,7 +121,7 @@ or 0 * max(flink_lineage_up{CLUSTER} == 1)`)))
 		rows("B", `sum by (instance, tm_id) (flink_lineage_taskmanager_tasks{TASKMANAGER, view="reporter"})`),
 		rows("C", `sum by (instance, tm_id) (flink_lineage_taskmanager_tasks{TASKMANAGER, view="threads"})`)))
 	d.WithPanel(lines("Executions by view over time", "Lines of one TaskManager that part are executions that only one view has.", "none", 12,
-		overTime(`sum by (tm_id, view) (flink_lineage_taskmanager_tasks{TASKMANAGER})`, "{{tm_id}} by {{view}}")))
+		overTime(`sum by (instance, tm_id, view) (flink_lineage_taskmanager_tasks{TASKMANAGER})`, "{{instance}} {{tm_id}} by {{view}}")))
 	d.WithPanel(list("Attempts", "Attempt number of each subtask and where it runs, as the leader says. Numbers begin at 0 again after a failover.", 24,
 		[]column{
 			{field: "instance", title: "Cluster"},
