@@ -199,3 +199,19 @@ func TestActivity(t *testing.T) {
 		t.Errorf("counted %v", counts)
 	}
 }
+
+func TestReadersInOrder(t *testing.T) {
+	thread := func(name, id, at string) Thread {
+		return Thread{name, `"` + name + `" Id=` + id + " WAITING\n\tat java.base@17/java.util.concurrent." + at + "(X.java:1)\n"}
+	}
+	got := ReadersInOrder([]Thread{
+		thread("KafkaConsumerPoll-thread", "140", "SynchronousQueue.offer"),
+		thread("FlinkSource-Executor-Thread-0", "101", "X.y"),
+		thread("main", "1", "X.y"),
+		thread("KafkaConsumerPoll-thread", "99", "X.y"),
+		{"KafkaConsumerPoll-thread", "no header"},
+	})
+	if want := "99:poll 101:E 140:offer"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

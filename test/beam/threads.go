@@ -3,9 +3,11 @@ package beam
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
@@ -50,6 +52,38 @@ func SummarizeThreads(threads []Thread) map[string]int {
 		}
 	}
 	return counts
+}
+
+// threadID matches the JVM's id of a thread in the first line of its stack. Ids only grow: of two threads the one with the smaller id was
+// started first.
+var threadID = regexp.MustCompile(`" Id=(\d+) `)
+
+// ReadersInOrder lists the threads of Beam's source readers in the order in which they were started, as "id:E" for an executor thread of a
+// reader, "id:poll" for a consumer's thread and "id:offer" for one that waits until somebody takes what it read. A consumer older than
+// every executor belongs to a reader of a task that has ended.
+func ReadersInOrder(threads []Thread) string {
+	words := map[int]string{}
+	for _, t := range threads {
+		m := threadID.FindStringSubmatch(t.Stack)
+		if m == nil {
+			continue
+		}
+		id, err := strconv.Atoi(m[1])
+		switch {
+		case err != nil:
+		case strings.HasPrefix(t.Name, "FlinkSource-Executor-Thread-"):
+			words[id] = m[1] + ":E"
+		case t.Name == "KafkaConsumerPoll-thread" && strings.Contains(t.Stack, "SynchronousQueue.offer"):
+			words[id] = m[1] + ":offer"
+		case t.Name == "KafkaConsumerPoll-thread":
+			words[id] = m[1] + ":poll"
+		}
+	}
+	var ordered []string
+	for _, id := range slices.Sorted(maps.Keys(words)) {
+		ordered = append(ordered, words[id])
+	}
+	return strings.Join(ordered, " ")
 }
 
 // Activity is what a stack shows: the thread's state and up to twelve frames, the innermost first.

@@ -104,14 +104,18 @@ func summarize(file string, out io.Writer) error {
 				return errors.Join(errors.New(path), err)
 			}
 			fmt.Fprintf(out, "%s %s%s\n", recording.Scenario, jm.URL, path)
-			printCounts(out, beam.SummarizeThreads(dump.ThreadInfos))
+			printThreads(out, dump.ThreadInfos)
 		}
 	}
 	return nil
 }
 
-func printCounts(out io.Writer, counts map[string]int) {
+func printThreads(out io.Writer, threads []beam.Thread) {
+	counts := beam.SummarizeThreads(threads)
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(out, "  %2d  %s\n", counts[what], what)
+	}
+	if order := beam.ReadersInOrder(threads); order != "" {
+		fmt.Fprintf(out, "      in order of start: %s\n", order)
 	}
 }

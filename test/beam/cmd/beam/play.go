@@ -328,7 +328,7 @@ func (p *play) record(ctx context.Context, name, note string) error {
 				return err
 			}
 			fmt.Fprintf(p.log, "  %s dump %d of %s\n", name, n+1, tm.Name)
-			printCounts(p.log, beam.SummarizeThreads(threads))
+			printThreads(p.log, threads)
 		}
 		time.Sleep(time.Second)
 	}
