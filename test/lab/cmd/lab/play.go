@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,6 +77,19 @@ var scenarios = map[string]scenario{
 		help:    "a thread of a legacy source outlives its task, which failed and was restarted",
 		options: lab.Options{HA: lab.ZooKeeper, JobArgs: []string{"--mode", "leak-source"}},
 		play:    playLeakedSource,
+	},
+	"speculative": {
+		help: "a batch job runs a second attempt of a slow task beside the first, on purpose",
+		options: lab.Options{HA: lab.ZooKeeper, Mode: lab.Session, Slots: 3, FlinkConf: map[string]string{
+			"jobmanager.scheduler":                                   "AdaptiveBatch",
+			"execution.batch.speculative.enabled":                    "true",
+			"execution.batch.speculative.block-slow-node-duration":   "0 s", // all TaskManagers are one node here
+			"slow-task-detector.check-interval":                      "1 s",
+			"slow-task-detector.execution-time.baseline-lower-bound": "1 s",
+			"slow-task-detector.execution-time.baseline-ratio":       "0.5",
+			"execution.batch.adaptive.auto-parallelism.enabled":      "false",
+		}},
+		play: playSpeculative,
 	},
 	"adaptive-rescaled": {
 		help: "the adaptive scheduler has just rescaled the job from four to two",
@@ -383,4 +397,43 @@ func playRescale(ctx context.Context, p *play) error {
 	}
 	return p.record(ctx, "adaptive-rescaled", "application mode, two JobManagers with ZooKeeper HA, two TaskManagers with two slots each, adaptive scheduler; "+
 		"the job has just been rescaled from four to two: another execution graph by design, everything once")
+}
+
+func playSpeculative(ctx context.Context, p *play) error {
+	_, err := p.RunJob(ctx, lab.JobOptions{Args: []string{"--bounded", "1200", "--pause", "100", "--slow-subtask", "1"}, Parallelism: 4})
+	if err != nil {
+		return err
+	}
+	err = p.Wait(ctx, "a task has two attempts", func(ctx context.Context) (bool, error) {
+		var answer struct {
+			Subtasks []struct {
+				Status string            `json:"status"`
+				Others []json.RawMessage `json:"other-concurrent-attempts"`
+			} `json:"subtasks"`
+		}
+		jobs, err := p.Jobs(ctx)
+		if err != nil || len(jobs) == 0 {
+			return false, err
+		}
+		vertices, err := p.Vertices(ctx, jobs[0].ID)
+		if err != nil {
+			return false, err
+		}
+		for _, v := range vertices {
+			if err := p.Get(ctx, "/jobs/"+jobs[0].ID+"/vertices/"+v.ID, &answer); err != nil {
+				return false, err
+			}
+			for _, s := range answer.Subtasks {
+				if len(s.Others) > 0 && s.Status == "RUNNING" {
+					return true, nil
+				}
+			}
+		}
+		return false, fmt.Errorf("job is %s with tasks %v", jobs[0].State, jobs[0].Tasks)
+	})
+	if err != nil {
+		return err
+	}
+	return p.record(ctx, "speculative", "session cluster, two JobManagers with ZooKeeper HA, two TaskManagers with three slots each; a batch job with "+
+		"speculative execution runs attempt 1 of a slow subtask beside attempt 0, on purpose: other-concurrent-attempts")
 }
