@@ -95,7 +95,7 @@ func expect(j *Job) *expectation {
 	j.eachExecution(func(v *Vertex, x *Execution) {
 		k := subtaskKey{v.ID, x.Subtask}
 		waiting := x.State == Created || x.State == Scheduled
-		if c, ok := e.attempts[k]; !ok || x.Attempt > c.number {
+		if c, ok := e.attempts[k]; !ok || x.Attempt > c.number || x.Attempt == c.number && !waiting {
 			e.attempts[k] = currentAttempt{x.Attempt, !waiting}
 		}
 		if waiting || x.State.Deployed() {
