@@ -11,7 +11,7 @@ import (
 )
 
 // simRuns is how many histories each sequence test plays; more of them take longer, other than that it is safe to raise.
-var simRuns = flag.Int("sim.runs", 3000, "histories that each sequence test plays")
+var simRuns = flag.Int("sim.runs", 2000, "histories that each sequence test plays")
 
 // runs is how many histories a sequence test plays.
 func runs(n int) int {
