@@ -33,6 +33,7 @@ var verdicts = map[string]lineage.Verdict{
 	"1.17.2-night-4-restarted":    lineage.VerdictOK,
 	"1.17.2-session-two-jobs":     lineage.VerdictOK,
 	"1.17.2-task-restart":         lineage.VerdictOK,
+	"1.17.2-speculative":          lineage.VerdictOK,
 	"1.17.2-zombie-same-tm":       lineage.VerdictDuplicate,
 	"1.20.5-healthy":              lineage.VerdictOK,
 	"1.20.5-zombie-same-tm":       lineage.VerdictDuplicate,
