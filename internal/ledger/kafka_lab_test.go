@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/flink-lineage/flink-lineage-exporter/internal/config"
+	"github.com/flink-lineage/flink-lineage-exporter/internal/lineage"
 )
 
 func connect(t *testing.T, cfg config.Kafka) *Kafka {
@@ -167,6 +168,28 @@ func TestKafka(t *testing.T) {
 		committed, err := k.Committed(t.Context(), "beam", []string{"twelve"})
 		if err != nil || len(committed) != 1 || committed[TopicPartition{"twelve", 3}] != 2 {
 			t.Errorf("%v, %v", committed, err)
+		}
+	})
+
+	t.Run("balance of a source that reads twice", func(t *testing.T) {
+		b.create(t, "shop-payments", 3)
+		l := New(0)
+		var balance Balance
+		for i := range 8 {
+			execution := Execution{ExecutionKey: ExecutionKey{"tm", "a"}, RecordsOut: float64(2 * 3 * 20 * (i + 1))}
+			for p := range 3 {
+				b.produce(t, "shop-payments", int32(p), 20)
+				execution.Partitions = append(execution.Partitions, lineage.PartitionProgress{Topic: "shop_payments", Partition: p, Offset: float64(20*(i+1) - 1)})
+			}
+			source := []SourceObservation{{JobID: "j", VertexID: "v", Executions: []Execution{execution}}}
+			ends, err := Fetch(t.Context(), connect(t, config.Kafka{Brokers: []string{b.plaintext}}), source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			balance = l.Observe(epoch.Add(time.Duration(i)*30*time.Second), source, ends)[0]
+		}
+		if !balance.Valid || balance.Ratio != 2 || balance.Basis != BasisPositions || balance.Topic != "shop-payments" || balance.Produced != 7*60 {
+			t.Errorf("%+v", balance)
 		}
 	})
 
