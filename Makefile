@@ -80,6 +80,14 @@ demo: ## Run the exporter on a recorded incident; needs neither Flink nor networ
 lab: build ## Check the exporter on real Flink clusters, which are downloaded; needs Java.
 	go run ./test/acceptance --exporter $(CURDIR)/$(BINARY) $(LABFLAGS)
 
+.PHONY: acceptance
+acceptance: build ## Play every scenario on four Flink versions and write docs/acceptance.md; takes an hour or more.
+	go run ./test/acceptance --exporter $(CURDIR)/$(BINARY) --versions 1.17.2,2.3.0,1.15.4,1.20.5 --out docs/acceptance.md $(LABFLAGS)
+
+.PHONY: beam-lab
+beam-lab: build ## The same with real Kafka, PostgreSQL and Beam, and write docs/acceptance-beam.md; needs Maven and root.
+	go run ./test/acceptance --exporter $(CURDIR)/$(BINARY) --beam --versions 1.17.2,2.3.0 --out docs/acceptance-beam.md $(LABFLAGS)
+
 .PHONY: image
 image: ## Build the container image.
 	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg BRANCH=$(BRANCH) --build-arg DATE=$(DATE) -t $(IMAGE) .
