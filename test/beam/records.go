@@ -140,7 +140,7 @@ func ceil(t time.Time) time.Time {
 
 // Rows counts what became of the records produced in some time.
 type Rows struct {
-	Produced int // records
+	Produced int // records; 0 where rows were counted by the time of their writing
 	IDs      int // of these, in the database
 	Rows     int // they have there together
 	Doubled  int // ids with more than one row
@@ -164,6 +164,17 @@ func (r *Run) RowsPerID(ctx context.Context, since, until time.Time) (Rows, erro
 	counted := Rows{Produced: r.Produced(since, until)}
 	text, err := r.postgres.query(ctx, fmt.Sprintf("select count(*), coalesce(sum(n), 0), count(*) filter (where n > 1), coalesce(max(n), 0) from "+
 		"(select count(*) n from rows where id > 0 and produced >= %d and produced < %d group by id) c", ceil(since).UnixMilli(), ceil(until).UnixMilli()))
+	if err != nil {
+		return counted, err
+	}
+	return counted, scanRow(text, &counted.IDs, &counted.Rows, &counted.Doubled, &counted.Max)
+}
+
+// Written counts the rows that were written at or after since, whenever their records were produced, for a pipeline that is behind.
+func (r *Run) Written(ctx context.Context, since time.Time) (Rows, error) {
+	var counted Rows
+	text, err := r.postgres.query(ctx, fmt.Sprintf("select count(*), coalesce(sum(n), 0), count(*) filter (where n > 1), coalesce(max(n), 0) from "+
+		"(select count(*) n from rows where id > 0 and written >= to_timestamp(%d / 1000.0) group by id) c", ceil(since).UnixMilli()))
 	if err != nil {
 		return counted, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,10 +167,32 @@ func (r *Run) job(name string, topics []string, attached bool) (class string, ar
 		"--attachedMode=" + strconv.FormatBool(attached), "--wait=" + strconv.FormatBool(attached)}
 }
 
-// RunJob runs the pipeline once more on a session cluster, reading the given topics in a consumer group of its name.
+// RunJob runs the pipeline once more on a session cluster, reading the given topics in a consumer group of its name, and returns the job's
+// id once every task of it runs.
 func (r *Run) RunJob(ctx context.Context, name string, topics ...string) (id string, err error) {
 	class, args := r.job(name, topics, false)
-	return r.Cluster.RunJob(ctx, lab.JobOptions{Class: class, Args: args, Parallelism: r.options.Parallelism})
+	before, err := r.Cluster.Jobs(ctx)
+	if err != nil {
+		return "", err
+	}
+	// Making the pipeline can take a busy JobManager longer than a request waits; the job comes all the same.
+	var timeout net.Error
+	if _, err := r.Cluster.RunJob(ctx, lab.JobOptions{Class: class, Args: args, Parallelism: r.options.Parallelism}); err != nil &&
+		!(errors.As(err, &timeout) && timeout.Timeout()) {
+		return "", err
+	}
+	known := func(id string) bool { return slices.ContainsFunc(before, func(j lab.Job) bool { return j.ID == id }) }
+	err = r.Cluster.Wait(ctx, "job "+name+" runs", func(ctx context.Context) (bool, error) {
+		jobs, err := r.Cluster.Jobs(ctx)
+		for _, j := range jobs {
+			if !known(j.ID) && j.AllRunning() {
+				id = j.ID
+				return true, nil
+			}
+		}
+		return false, err
+	})
+	return id, err
 }
 
 // Brokers is the broker's address.
