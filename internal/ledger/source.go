@@ -55,6 +55,8 @@ type Execution struct {
 	RecordsOut float64
 	// Partitions are those it reads, with the offset of the last record read; negative before the first. Nil if it does not tell.
 	Partitions []lineage.PartitionProgress
+	// Topics are labels of topics it has read, where it tells no partitions.
+	Topics []string
 }
 
 // ExecutionKey tells executions apart: in some incidents one attempt id is seen on two TaskManagers.
@@ -100,6 +102,7 @@ func Sources(s *lineage.Snapshot, configured []SourceConfig) []SourceObservation
 				tells[k] = true
 				execution.RecordsOut = e.Source.RecordsOut
 				execution.Partitions = slices.Clone(e.Source.Partitions)
+				execution.Topics = e.Source.Topics
 			}
 			takesIn[k] = takesIn[k] || e.Source == nil && e.RecordsIn > 0
 			attempts[k][[2]int{e.Subtask, e.Attempt}] = true

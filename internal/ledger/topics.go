@@ -10,7 +10,7 @@ import (
 
 // needsNames is whether only a list of all topics can tell what the source reads.
 func needsNames(o SourceObservation) bool {
-	return len(o.Topics) == 0 && slices.ContainsFunc(o.Executions, func(e Execution) bool { return len(e.Partitions) > 0 })
+	return len(o.Topics) == 0 && slices.ContainsFunc(o.Executions, func(e Execution) bool { return len(e.Partitions)+len(e.Topics) > 0 })
 }
 
 // resolve replaces the topics' labels in the source's partitions by names and completes Topics, or sets TopicsErr. names are all topics;
@@ -21,24 +21,31 @@ func (o *SourceObservation) resolve(names []string) {
 		names = o.Topics
 	}
 	byLabel := map[string]string{}
+	name := func(label string) error {
+		if _, ok := byLabel[label]; ok {
+			return nil
+		}
+		name, err := TopicOf(label, names)
+		if err != nil && configured {
+			err = fmt.Errorf("%w; configured are %s", err, quoted(o.Topics))
+		}
+		byLabel[label] = name
+		return err
+	}
 	for i := range o.Executions {
+		for _, label := range o.Executions[i].Topics {
+			if o.TopicsErr = name(label); o.TopicsErr != nil {
+				return
+			}
+		}
 		// The snapshot's own partitions stay as they are.
 		partitions := slices.Clone(o.Executions[i].Partitions)
 		for j := range partitions {
 			label := partitions[j].Topic
-			name, ok := byLabel[label]
-			if !ok {
-				var err error
-				if name, err = TopicOf(label, names); err != nil {
-					if configured {
-						err = fmt.Errorf("%w; configured are %s", err, quoted(o.Topics))
-					}
-					o.TopicsErr = err
-					return
-				}
-				byLabel[label] = name
+			if o.TopicsErr = name(label); o.TopicsErr != nil {
+				return
 			}
-			partitions[j].Topic = name
+			partitions[j].Topic = byLabel[label]
 		}
 		o.Executions[i].Partitions = partitions
 	}

@@ -31,8 +31,8 @@ type rememberedJob struct {
 	vertices  map[string]string
 	graphs    map[string]seen
 	stateAges map[executionState]time.Time
-	// beam has the vertices that are Beam KafkaIO sources.
-	beam map[string]bool
+	// beam has the vertices that are Beam KafkaIO sources, with the number of their splits; 0 if that is not known.
+	beam map[string]int
 
 	failovers, restoredAfterEnd int
 	duplicateSince              time.Time

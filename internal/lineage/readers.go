@@ -219,7 +219,7 @@ func (j *judgement) beamReaders(d *ThreadDump, all []source) {
 			}
 		}
 	}
-	r.count(splitsOf(sources), sure, unsure, unsurePolls)
+	r.count(j.splitsOf(sources), sure, unsure, unsurePolls)
 	if !r.Told && r.Live > len(sources) {
 		for _, s := range sources {
 			j.job(s.job).untold = true
@@ -233,10 +233,22 @@ type splitCount struct {
 	read int
 	// silent is the number of executions that read nothing yet, most the largest number of splits one execution is known to have, 1 at least.
 	silent, most int
+	// all is the number of splits of the sources' vertices on all TaskManagers; 0 if it is not known.
+	all int
 }
 
-func splitsOf(sources []source) splitCount {
+// limit is the largest number of splits there can be.
+func (c splitCount) limit() int {
+	n := c.read + c.silent*c.most
+	if c.all > 0 {
+		n = min(n, max(c.all, c.read))
+	}
+	return n
+}
+
+func (j *judgement) splitsOf(sources []source) splitCount {
 	c := splitCount{most: 1}
+	vertices := map[vertexKey]int{}
 	for _, s := range sources {
 		n := 0
 		if s.Source != nil {
@@ -247,6 +259,18 @@ func splitsOf(sources []source) splitCount {
 		if n == 0 {
 			c.silent++
 		}
+		vertices[vertexKey{s.JobID, s.VertexID}] = 0
+		if known := j.m.jobs[s.JobID]; known != nil {
+			vertices[vertexKey{s.JobID, s.VertexID}] = known.beam[s.VertexID]
+		}
+	}
+	for _, n := range vertices {
+		if n == 0 {
+			return c
+		}
+	}
+	for _, n := range vertices {
+		c.all += n
 	}
 	return c
 }
@@ -264,8 +288,8 @@ func (r *Readers) count(c splitCount, sure, unsure, unsurePolls int) {
 		r.Told = true
 	case c.silent == 0:
 		r.Duplicates, r.Told = r.Live-c.read, true
-	case r.Live > c.read+c.silent*c.most:
-		r.Duplicates, r.Told = r.Live-c.read-c.silent*c.most, true
+	case r.Live > c.limit():
+		r.Duplicates, r.Told = r.Live-c.limit(), true
 	}
 	// Otherwise the readers too many may be of executions that read nothing yet.
 }
@@ -395,16 +419,34 @@ func (j *judgement) reads(job, taskManager string) bool {
 	})
 }
 
-// rememberBeam keeps which vertices are Beam KafkaIO sources.
+// rememberBeam keeps which vertices are Beam KafkaIO sources and how many splits they have. KafkaIO makes at most one split for each subtask
+// (Beam 2.56); a subtask without one finishes at once, but after a restore goes on running with nothing to do. So the subtasks that do not
+// finish are the splits, as long as some do.
 func (m *Memory) rememberBeam(s *Snapshot) {
 	for i := range s.Reporters {
 		for k := range s.Reporters[i].Executions {
 			e := &s.Reporters[i].Executions[k]
 			if j := m.jobs[e.JobID]; j != nil && e.Source != nil && len(e.Source.Splits) > 0 {
 				if j.beam == nil {
-					j.beam = map[string]bool{}
+					j.beam = map[string]int{}
 				}
-				j.beam[e.VertexID] = true
+				j.beam[e.VertexID] += 0
+			}
+		}
+	}
+	if s.Leader == nil {
+		return
+	}
+	for i := range s.Leader.Jobs {
+		job := &s.Leader.Jobs[i]
+		known := m.jobs[job.ID]
+		if known == nil || !job.Detailed {
+			continue
+		}
+		for k := range job.Vertices {
+			v := &job.Vertices[k]
+			if _, ok := known.beam[v.ID]; ok && v.Tasks[Finished] > 0 {
+				known.beam[v.ID] = v.Parallelism - v.Tasks[Finished]
 			}
 		}
 	}

@@ -203,6 +203,8 @@ type SourceProgress struct {
 	Splits map[int]float64
 	// Partitions are those the execution reads, from Flink's KafkaSource.
 	Partitions []PartitionProgress
+	// Topics are those the execution has read a record of, from Beam's KafkaIO, which tells no positions; as in Partitions, sorted.
+	Topics []string
 }
 
 // PartitionProgress is how far a source has read a partition.

@@ -59,11 +59,11 @@ var (
 	cancelerPattern = regexp.MustCompile(`(?s)^(?:Canceler|Canceler/Interrupts|Cancellation Watchdog) for (.*\(\d{1,9}/\d{1,9}\)#\d{1,9}) \(([0-9a-f_]+)\)\.$`)
 )
 
-// Beam's KafkaUnboundedReader has one thread of this name for each split it reads; in its stack is the call of KafkaConsumer.poll, or of
-// SynchronousQueue.offer while nobody takes its records (Beam 2.56).
+// Beam's KafkaUnboundedReader has one thread of this name for each split it reads; it polls, unless SynchronousQueue.offer is in its stack
+// because nobody takes its records (Beam 2.56). KafkaConsumer.poll itself is too deep for the eight frames of a dump of Flink 1.15 and 1.16.
 const (
 	beamKafkaThread = "KafkaConsumerPoll-thread"
-	beamKafkaPolls  = "org.apache.kafka.clients.consumer.KafkaConsumer.poll"
+	beamKafkaOffers = "java.util.concurrent.SynchronousQueue.offer"
 )
 
 // helperPrefixes begin the names of threads that work for a task but tell nothing about what runs.
@@ -121,7 +121,7 @@ func ReadThread(name, text string) (Thread, bool) {
 		return Thread{}, false
 	}
 	t.ID = ParseThreadID(name, text)
-	t.Polls = t.Kind == BeamKafkaThread && strings.Contains(text, beamKafkaPolls)
+	t.Polls = t.Kind == BeamKafkaThread && !strings.Contains(text, beamKafkaOffers)
 	return t, true
 }
 

@@ -28,6 +28,8 @@ var (
 	// Beam's KafkaIO on Flink's runner: the split's index in between.
 	prefixBeamSplit = []byte("flink_taskmanager_job_task_operator_source_splits_")
 	suffixBeamSplit = []byte("_elements_read")
+	// The same, TOPIC_PARTITION following, for each partition a record of which was read.
+	prefixBeamPartition = []byte("flink_taskmanager_job_task_operator_KafkaIOReader_rawSize_")
 )
 
 const (
@@ -181,6 +183,14 @@ func (rd *reading) add(name []byte, l *labels, value float64, key []byte) []byte
 		if err == nil && partition >= 0 && len(l.topic) > 0 && !math.IsNaN(value) && !math.IsInf(value, 0) {
 			source.Partitions = append(source.Partitions, lineage.PartitionProgress{Topic: text(l.topic), Partition: partition, Offset: value})
 		}
+	case bytes.HasPrefix(name, prefixBeamPartition):
+		// Topics may hold underscores; the partition is what follows the last one.
+		rest := name[len(prefixBeamPartition):]
+		if at := bytes.LastIndexByte(rest, '_'); at > 0 {
+			if topic := text(rest[:at]); !slices.Contains(source.Topics, topic) {
+				source.Topics = append(source.Topics, topic)
+			}
+		}
 	case bytes.HasPrefix(name, prefixBeamSplit) && bytes.HasSuffix(name, suffixBeamSplit):
 		// The suffix is cut off what follows the prefix: they share an underscore if there is no index.
 		index, _ := bytes.CutSuffix(name[len(prefixBeamSplit):], suffixBeamSplit)
@@ -206,6 +216,7 @@ func (rd *reading) settle() {
 			continue
 		}
 		e.RecordsIn = source.RecordsOut
+		slices.Sort(source.Topics)
 		slices.SortFunc(source.Partitions, func(a, b lineage.PartitionProgress) int {
 			return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 		})
