@@ -96,7 +96,9 @@ func (p *stage) wantRows(when string, want float64) error {
 	}
 	p.result.note("%s: %d rows for %d records", when, rows.Rows, rows.IDs)
 	if math.Abs(rows.PerID()-want) > 0.05 {
-		return fmt.Errorf("%s: %s; want %.0f rows each", when, rows, want)
+		last := p.exporter.scrape(p.ctx)
+		p.keep(last)
+		return fmt.Errorf("%s: %s; want %.0f rows each; the exporter says %s", when, rows, want, last.describe())
 	}
 	return nil
 }

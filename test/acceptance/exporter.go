@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -247,5 +246,9 @@ func (s *sample) describe() string {
 	}
 	graphs, _ := s.sum("job_execution_graphs")
 	orphans, _ := s.sum("orphan_executions")
-	return "verdict " + s.verdict("") + ", " + strconv.Itoa(int(graphs)) + " graphs, " + strconv.Itoa(int(orphans)) + " orphans, restart " + s.restart()
+	attempts, _ := s.sum("task_attempt")
+	live, _ := s.sum("source_readers", "state", "live")
+	leaked, _ := s.sum("source_readers", "state", "leaked")
+	return fmt.Sprintf("verdict %s, %.0f graphs, %.0f orphans, restart %s, sum of attempt numbers %.0f, readers %.0f live and %.0f leaked",
+		s.verdict(""), graphs, orphans, s.restart(), attempts, live, leaked)
 }

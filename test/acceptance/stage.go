@@ -125,11 +125,12 @@ func (p *stage) keep(s *sample) {
 	}
 }
 
-// alarms counts the scrapes between two moments in which some job has a verdict that must not be, and keeps them.
+// alarms counts the scrapes between two moments, begun and answered, in which some job has a verdict that must not be, and keeps them. One
+// that was still under way at the second moment may have seen what came after it.
 func (p *stage) alarms(from, to time.Time, verdict string) int {
 	n := 0
 	for _, s := range p.exporter.since(from) {
-		if s.begin.Before(to) && s.err == nil && s.verdicts()[verdict] {
+		if s.end.Before(to) && s.err == nil && s.verdicts()[verdict] {
 			n++
 			p.keep(s)
 			fmt.Printf("    at %s: %s\n", s.begin.Format("15:04:05.000"), s.describe())
