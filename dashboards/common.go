@@ -40,7 +40,7 @@ func expr(s string) string {
 	return strings.NewReplacer("CLUSTER", ofCluster, "JOB", ofJob, "TASKMANAGER", ofTaskManager, "BOTH", ofBoth).Replace(s)
 }
 
-var dataSource = common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${datasource}")}
+var dataSource = common.DataSourceRef{Type: new("prometheus"), Uid: new("${datasource}")}
 
 // base is a dashboard with what all have: variables, links, and failovers as annotations.
 func base(uid, title, description string, variables ...cog.Builder[dashboard.VariableModel]) *dashboard.DashboardBuilder {
@@ -60,7 +60,7 @@ func base(uid, title, description string, variables ...cog.Builder[dashboard.Var
 			Tooltip("What to do about each alert.")).
 		Annotation(dashboard.NewAnnotationQueryBuilder().
 			Name("Failovers").Datasource(dataSource).Enable(true).IconColor(caution).
-			Expr(expr(`increase(flink_lineage_job_failovers_total{CLUSTER}[1m]) > 0`)).Step("60s").
+			Expr(expr(`increase(flink_lineage_job_failovers_total{CLUSTER}[5m]) > 0`)).Step("60s").
 			TitleFormat("Failover").TextFormat("A JobManager took {{job_name}} over.").TagKeys("job_name,instance")).
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
 		WithVariable(variable("job", "Scrape job", `label_values(flink_lineage_scrape_collector_success, job)`)).
@@ -84,12 +84,12 @@ func variable(name, label, query string) *dashboard.QueryVariableBuilder {
 	return dashboard.NewQueryVariableBuilder(name).
 		Label(label).
 		Datasource(dataSource).
-		Query(dashboard.StringOrMap{String: cog.ToPtr(query)}).
+		Query(dashboard.StringOrMap{String: new(query)}).
 		Refresh(dashboard.VariableRefreshOnTimeRangeChanged).
 		Sort(dashboard.VariableSortAlphabeticalAsc).
 		Multi(true).IncludeAll(true).AllValue(".*").
 		Current(dashboard.VariableOption{
-			Selected: cog.ToPtr(true),
+			Selected: new(true),
 			Text:     dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}},
 			Value:    dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},
 		})
@@ -113,21 +113,21 @@ func rows(refID, e string) *prometheus.DataqueryBuilder {
 func text(value, words, color string) dashboard.ValueMapping {
 	return dashboard.ValueMapping{ValueMap: &dashboard.ValueMap{
 		Type:    dashboard.MappingTypeValueToText,
-		Options: map[string]dashboard.ValueMappingResult{value: {Text: cog.ToPtr(words), Color: cog.ToPtr(color)}},
+		Options: map[string]dashboard.ValueMappingResult{value: {Text: new(words), Color: new(color)}},
 	}}
 }
 
 // from is thresholds: fine, and from a value on another colour.
 func from(value float64, color string) cog.Builder[dashboard.ThresholdsConfig] {
 	return dashboard.NewThresholdsConfigBuilder().Mode(dashboard.ThresholdsModeAbsolute).Steps([]dashboard.Threshold{
-		{Color: fine}, {Value: cog.ToPtr(value), Color: color},
+		{Color: fine}, {Value: new(value), Color: color},
 	})
 }
 
 // below is thresholds: another colour below a value, and fine from it on.
 func below(value float64, color string) cog.Builder[dashboard.ThresholdsConfig] {
 	return dashboard.NewThresholdsConfigBuilder().Mode(dashboard.ThresholdsModeAbsolute).Steps([]dashboard.Threshold{
-		{Color: color}, {Value: cog.ToPtr(value), Color: fine},
+		{Color: color}, {Value: new(value), Color: fine},
 	})
 }
 
@@ -152,7 +152,7 @@ func lines(title, description, unit string, width uint32, query *prometheus.Data
 		Title(title).Description(description).Unit(unit).Datasource(dataSource).Height(8).Span(width).Min(0).
 		LineWidth(2).FillOpacity(10).
 		// Unknown is no value, and must not look like one.
-		SpanNulls(common.BoolOrFloat64{Bool: cog.ToPtr(false)}).
+		SpanNulls(common.BoolOrFloat64{Bool: new(false)}).
 		ColorScheme(dashboard.NewFieldColorBuilder().Mode(dashboard.FieldColorModeIdPaletteClassicByName)).
 		Legend(common.NewVizLegendOptionsBuilder().
 			DisplayMode(common.LegendDisplayModeTable).Placement(common.LegendPlacementBottom).ShowLegend(true).

@@ -37,7 +37,7 @@ or 0 * max(flink_lineage_up{CLUSTER} == 1)`)))
 		"none", 3, from(1, bad), now(`sum(flink_lineage_job_starved{JOB})`)))
 	d.WithPanel(tile("Failovers",
 		"Times that a JobManager took a job over, in the time shown.",
-		"none", 3, from(1, caution), now(`sum(increase(flink_lineage_job_failovers_total{JOB}[$__range]))`)).Decimals(0))
+		"none", 3, from(1, caution), now(`round(sum(increase(flink_lineage_job_failovers_total{JOB}[$__range])))`)))
 
 	d.WithPanel(list("Restart these TaskManagers", "What ends the double work. Restarting another one changes nothing. The runbook says how.", 12,
 		[]column{
@@ -104,8 +104,8 @@ or 0 * max(flink_lineage_up{CLUSTER} == 1)`)))
 	d.WithPanel(lines("Records taken in by orphan executions", "What the executions that should not be there process: these are the doubles.",
 		"cps", 12,
 		overTime(`sum by (instance, job_name, tm_id) (rate(flink_lineage_orphan_records_total{BOTH}[$__rate_interval]))`, "{{instance}} {{job_name}} at {{tm_id}}")))
-	d.WithPanel(lines("Failovers of jobs", "Each rise is a JobManager that took the job over.", "none", 12,
-		overTime(`sum by (instance, job_name) (increase(flink_lineage_job_failovers_total{JOB}[$__rate_interval]))`, "{{instance}} {{job_name}}")).Decimals(0))
+	d.WithPanel(lines("Failovers of jobs", "Times that a JobManager took the job over, within five minutes.", "none", 12,
+		overTime(`round(sum by (instance, job_name) (increase(flink_lineage_job_failovers_total{JOB}[5m])))`, "{{instance}} {{job_name}}")))
 
 	d.WithRow(dashboard.NewRowBuilder("TaskManagers"))
 	d.WithPanel(list("Executions by view", "Executions on each TaskManager: what the leader expects beside what the reporter and the last thread dump "+

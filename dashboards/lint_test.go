@@ -340,8 +340,9 @@ func TestExpressions(t *testing.T) {
 					t.Errorf("%s: counter %s is shown as it is", where, m[1])
 				}
 			}
-			// The annotation has a step of its own.
-			if m := regexp.MustCompile(`\[([^\]]+)\]`).FindStringSubmatch(e); m != nil && where != "annotation" &&
+			// At a failover the counter is absent for as long as there is no leader, which a short range would not bridge.
+			failovers := strings.Contains(e, "increase(flink_lineage_job_failovers_total")
+			if m := regexp.MustCompile(`\[([^\]]+)\]`).FindStringSubmatch(e); m != nil && !(failovers && m[1] == "5m") &&
 				m[1] != "$__rate_interval" && m[1] != "$__range" {
 				t.Errorf("%s: range %s is fixed", where, m[1])
 			}

@@ -45,13 +45,14 @@ var (
 func main() {
 	app := kingpin.New("e2e", "Prove alerts and dashboards in real Prometheus and Alertmanager.")
 	panels := app.Flag("panels-json", "Write what each panel's queries returned during the incident to this file.").String()
+	pictures := app.Flag("svg", "Draw each dashboard as it was during the incident into this directory.").String()
 	app.HelpFlag.Short('h')
 	kingpin.MustParse(app.Parse(os.Args[1:]))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir, err := os.MkdirTemp("", "flink-lineage-e2e-")
 	app.FatalIfError(err, "")
-	if err := run(ctx, dir, *panels); err != nil {
+	if err := run(ctx, dir, *panels, *pictures); err != nil {
 		fmt.Fprintf(os.Stderr, "\nFAILED: %s\nLogs are in %s\n", err, dir)
 		os.Exit(1)
 	}
@@ -59,7 +60,7 @@ func main() {
 	fmt.Println("\nPASSED")
 }
 
-func run(ctx context.Context, dir, panelsJSON string) (err error) {
+func run(ctx context.Context, dir, panelsJSON, pictures string) (err error) {
 	sick, err := serve(incident)
 	if err != nil {
 		return err
@@ -107,6 +108,12 @@ func run(ctx context.Context, dir, panelsJSON string) (err error) {
 	}
 	if panelsJSON != "" {
 		if err := writeJSON(panelsJSON, results); err != nil {
+			return err
+		}
+	}
+
+	if pictures != "" {
+		if err := draw(pictures, results); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -161,8 +162,7 @@ func (s *stack) run(name, program string, args ...string) error {
 // stop ends everything, the last first.
 func (s *stack) stop() error {
 	var errs []error
-	for i := len(s.processes) - 1; i >= 0; i-- {
-		p := s.processes[i]
+	for _, p := range slices.Backward(s.processes) {
 		select {
 		case <-p.ended:
 			errs = append(errs, fmt.Errorf("%s had ended by itself: %s", p.name, p.cmd.ProcessState))

@@ -39,14 +39,14 @@ func write(dir, override string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, file), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o644); err != nil { //nolint:gosec // rules are for everyone to read
 			return err
 		}
 		if file != alerts.Files[0] || dir != "alerts" {
 			continue
 		}
 		for path, content := range alerts.Copies {
-			if err := os.WriteFile(path, content(text), 0o644); err != nil {
+			if err := os.WriteFile(path, content(text), 0o644); err != nil { //nolint:gosec // as above
 				return err
 			}
 		}
