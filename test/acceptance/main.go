@@ -68,9 +68,6 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	results, err := playAll(ctx, &s)
-	if err == nil && s.out != "" {
-		err = writeResults(s.out, &s, results)
-	}
 	failed := 0
 	for _, r := range results {
 		if r.err != nil {
@@ -120,9 +117,15 @@ func playAll(ctx context.Context, s *settings) ([]*result, error) {
 			if len(s.scenarios) > 0 && !slices.Contains(s.scenarios, x.name) || x.applies != nil && !x.applies(version) {
 				continue
 			}
-			results = append(results, play(ctx, s, version, x))
+			r := play(ctx, s, version, x)
 			if ctx.Err() != nil {
 				return results, errors.New("interrupted")
+			}
+			results = append(results, r)
+			if s.out != "" {
+				if err := writeResults(s.out, s, results); err != nil {
+					return results, err
+				}
 			}
 		}
 	}

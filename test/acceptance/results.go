@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
 )
 
 // result is how a scenario ended on one version.
@@ -56,64 +60,100 @@ func (r *result) outcome() string {
 	return strings.Join(append(parts, r.notes...), "; ")
 }
 
-// writeResults writes the table of docs/acceptance.md.
+// writeResults writes the table of docs/acceptance.md. Rows of an earlier run stay unless their scenario was played again on their version, so
+// that the versions can be played one after the other.
 func writeResults(path string, s *settings, results []*result) error {
+	rows, err := earlierRows(path)
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		rows[[2]string{r.version, r.scenario.name}] = r.row()
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `# Acceptance
+	fmt.Fprintf(&b, `# Acceptance%s
 
-What the exporter said on real Flink clusters (ZooKeeper HA, two JobManagers, two TaskManagers), scraped every second. Written by
+What the exporter said on real Flink clusters, scraped every second. Written by `+"`make %s`"+`, which runs
 
-    go run ./test/acceptance --versions %s%s --rounds %d --out %s
+    go run ./test/acceptance%s --versions VERSION,... --rounds %d --out %s
 
-"First seen" counts the scrapes that began after the double work had begun by the records written, and the time until such a scrape was
-answered. "Cleared" counts the scrapes after the job ran again on the restarted TaskManager. A false alarm is a scrape with the verdict
-duplicate where nothing ran twice.
+"First seen" counts the scrapes that began after the double work had begun, and the time until such a scrape was answered. "Cleared" counts the
+scrapes after the job ran again on the restarted TaskManager. A false alarm is a scrape with the verdict duplicate where nothing ran twice.
+Times are of one run each, on a machine with two cores that had other work to do.
 
 | scenario | what happens |
 |---|---|
-`, strings.Join(s.versions, ","), scenarioFlag(s), s.rounds, s.document())
-	listed := map[string]bool{}
-	for _, r := range results {
-		if !listed[r.scenario.name] {
-			listed[r.scenario.name] = true
-			fmt.Fprintf(&b, "| %s | %s |\n", r.scenario.name, r.scenario.about)
-		}
+`, s.title(), s.target(), s.flag(), s.rounds, s.document())
+	for _, x := range s.candidates() {
+		fmt.Fprintf(&b, "| %s | %s |\n", x.name, x.about)
 	}
 	b.WriteString("\n| Flink | scenario | outcome | first seen: reporter | threads | verdict | cleared | false alarms | scrapes | longest scrape | notes |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, r := range results {
-		outcome := "right"
-		if r.err != nil {
-			outcome = "**wrong**: " + strings.ReplaceAll(r.err.Error(), "\n", " ")
+	for _, version := range lab.Versions {
+		for _, x := range s.candidates() {
+			b.WriteString(rows[[2]string{version, x.name}])
 		}
-		cleared := "–"
-		if r.cleared > 0 {
-			cleared = fmt.Sprintf("scrape %d", r.cleared)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %d | %d | %.1f s | %s |\n", r.version, r.scenario.name, outcome,
-			r.sighting("reporter"), r.sighting("threads"), r.sighting("verdict"), cleared, r.falseAlarms, r.scrapes, r.longest.Seconds(),
-			strings.Join(r.notes, "; "))
 	}
-	return os.WriteFile(path, []byte(b.String()), 0o600)
+	return os.WriteFile(path, []byte(b.String()), 0o644) // #nosec G306 -- a document
 }
 
-func scenarioFlag(s *settings) string {
-	flags := ""
+// earlierRows reads the rows of the table of results by version and scenario.
+func earlierRows(path string) (map[[2]string]string, error) {
+	rows := map[[2]string]string{}
+	text, err := os.ReadFile(path) // #nosec G304 -- the file to write
+	if errors.Is(err, fs.ErrNotExist) {
+		return rows, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, " | "); len(cells) > 10 && strings.HasPrefix(line, "| ") {
+			rows[[2]string{strings.TrimPrefix(cells[0], "| "), cells[1]}] = line
+		}
+	}
+	return rows, nil
+}
+
+// row is the result as a row of the table.
+func (r *result) row() string {
+	outcome := "right"
+	if r.err != nil {
+		outcome = "**wrong**: " + strings.ReplaceAll(firstLine(r.err.Error()), "|", "/")
+	}
+	cleared := "–"
+	if r.cleared > 0 {
+		cleared = fmt.Sprintf("scrape %d", r.cleared)
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s | %d | %d | %.1f s | %s |\n", r.version, r.scenario.name, outcome,
+		r.sighting("reporter"), r.sighting("threads"), r.sighting("verdict"), cleared, r.falseAlarms, r.scrapes, r.longest.Seconds(),
+		strings.Join(r.notes, "; "))
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func (s *settings) title() string {
 	if s.beam {
-		flags = " --beam"
+		return " with Kafka and PostgreSQL"
 	}
-	if len(s.scenarios) > 0 {
-		flags += " --scenarios " + strings.Join(s.scenarios, ",")
-	}
-	return flags
+	return ""
 }
 
-func (r *result) sighting(view string) string {
-	s, ok := r.first[view]
-	if !ok {
-		return "–"
+func (s *settings) target() string {
+	if s.beam {
+		return "beam-lab"
 	}
-	return fmt.Sprintf("scrape %d, %.1f s", s.number, s.after.Seconds())
+	return "acceptance"
+}
+
+func (s *settings) flag() string {
+	if s.beam {
+		return " --beam"
+	}
+	return ""
 }
 
 // document is the file the results are meant for.
@@ -122,4 +162,12 @@ func (s *settings) document() string {
 		return "docs/acceptance-beam.md"
 	}
 	return "docs/acceptance.md"
+}
+
+func (r *result) sighting(view string) string {
+	s, ok := r.first[view]
+	if !ok {
+		return "–"
+	}
+	return fmt.Sprintf("scrape %d, %.1f s", s.number, s.after.Seconds())
 }
