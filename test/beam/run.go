@@ -129,8 +129,11 @@ func (r *Run) cluster(classpath []string) lab.Options {
 		"execution.attached":                     "true", // Beam refuses the detached submission of application mode
 		"jobmanager.execution.failover-strategy": "full",
 		"state.checkpoints.num-retained":         "3",
-		"taskmanager.memory.jvm-metaspace.size":  "384m",
-		"taskmanager.memory.task.heap.size":      "384m",
+		// patience, for a machine so busy that a JobManager loses its ZooKeeper session otherwise
+		"high-availability.zookeeper.client.session-timeout": "15000",
+		"heartbeat.timeout":                     "50000",
+		"taskmanager.memory.jvm-metaspace.size": "384m",
+		"taskmanager.memory.task.heap.size":     "384m",
 	}
 	for k, v := range o.FlinkConf {
 		conf[k] = v
