@@ -81,6 +81,8 @@ type jobJudgement struct {
 	behind map[subtaskKey]int
 	// observed counts executions seen by subtask, whatever they are, for each view.
 	observed map[View]map[subtaskKey]int
+	// threads is the sum of what the threads view observed.
+	threads int
 	// candidates is whether threads that should not be there could be this job's, or another's.
 	candidates bool
 	// untold is whether more readers than source executions were found, and it cannot be told how many there should be.

@@ -135,6 +135,7 @@ func (j *judgement) countThreads(vertices map[string][]namedVertex) {
 				job.observed[ViewThreads] = map[subtaskKey]int{}
 			}
 			job.observed[ViewThreads][subtaskKey{vs[0].vertex, t.Task.Subtask}]++
+			job.threads++
 		}
 	}
 }
@@ -244,10 +245,7 @@ func (j *judgement) mayBeUntold(vertex string) bool {
 
 // threadMayBeNewer is whether the leader may have deployed the thread's task since its view of the job was made.
 func (j *judgement) threadMayBeNewer(d *ThreadDump, e *expectation, k subtaskKey, t *Thread, key orphanKey) bool {
-	total := 0
-	for _, n := range j.jobs[e.job.ID].observed[ViewThreads] {
-		total += n
-	}
+	total := j.jobs[e.job.ID].threads
 	// An attempt that runs beside an older one on purpose is not in the leader's count of tasks.
 	return !d.hasYounger(t) && !d.cancels(t) && (total <= e.job.Deployed()+e.concurrent || e.later(k, t.Task.Attempt)) &&
 		j.s.Time.Sub(j.m.firstSeen(key, j.s.Time)) < staleness &&
