@@ -96,8 +96,8 @@ or 0 * max(flink_lineage_up{CLUSTER} == 1)`)))
 	d.WithPanel(lines("Tasks by state", "Tasks of the jobs as the leader counts them, by state.", "none", 12,
 		overTime(`sum by (instance, job_name, state) (flink_lineage_job_tasks{JOB}) > 0`, "{{instance}} {{job_name}} {{state}}")).
 		Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal)).FillOpacity(40))
-	d.WithPanel(lines("Records out of the source by records produced", "The ledger: about 1 is healthy, about 2 is everything twice. Above 1 for a "+
-		"while is a backlog worked off.", "none", 12,
+	d.WithPanel(lines("Records out of the source by records produced", "The ledger: about 1 is healthy, about 2 is everything twice. A backlog "+
+		"that is worked off is taken into account.", "none", 12,
 		overTime(`max by (instance, job_name, vertex_name, topic) (flink_lineage_source_amplification_ratio{JOB})`, "{{instance}} {{job_name}} {{topic}}")))
 	d.WithPanel(lines("Source readers", "Readers of sources: live ones, and leaked ones that outlived their task and poll nothing.", "none", 12,
 		overTime(`sum by (instance, job_name, vertex_name, state) (flink_lineage_source_readers{BOTH})`, "{{instance}} {{job_name}} {{vertex_name}} {{state}}")))
