@@ -17,7 +17,7 @@ type account struct {
 	since   time.Time
 	void    Void
 	running map[ExecutionKey]bool
-	base    float64 // counts.total when it began
+	base    float64 // counts.total at the first sample
 	ends    map[TopicPartition]int64
 	// read is how far the source is in each partition, by basis; a partition of which that is not known yet is absent.
 	read  map[TopicPartition]int64
@@ -46,7 +46,6 @@ func newAccount() *account {
 // begin begins the comparison anew.
 func (a *account) begin(now time.Time, why Void) {
 	a.since, a.void = now, why
-	a.base = a.counts.total
 	a.ends, a.read, a.basis = nil, nil, ""
 	a.samples = a.samples[:0]
 }

@@ -77,7 +77,7 @@ func (p *pipeline) scrape(l *Ledger, positions bool) Balance {
 	return l.Observe(p.now, []SourceObservation{p.observation(positions)}, p.produced())[0]
 }
 
-const seeds = 80
+const seeds = 25
 
 // With positions the ratio is the truth whatever is produced, caught up with, replayed or restarted.
 func TestRatioIsTheTruthWithPositions(t *testing.T) {
@@ -116,7 +116,7 @@ func TestNeverCriesWolfWithoutPositions(t *testing.T) {
 	for seed := range uint64(seeds) {
 		p, l := newPipeline(seed, 1), New(5*time.Minute)
 		valid := 0
-		for range 20 {
+		for range 8 {
 			p.restart(p.Int64N(1000)) // at 100 records read every 10 s, caught up with in less than three minutes
 			for range 30 + p.IntN(60) {
 				p.step(10*time.Second, 30, 100)
