@@ -77,6 +77,8 @@ type expectation struct {
 	attempts map[subtaskKey]currentAttempt
 	// processing has the executions of each subtask that may take in records.
 	processing map[subtaskKey][]place
+	// deployed is the number of subtasks with a deployed execution.
+	deployed int
 	// concurrent is the number of executions that run, or wait to run, beside another of their subtask on purpose.
 	concurrent int
 }
@@ -92,6 +94,7 @@ func expect(j *Job) *expectation {
 		return e
 	}
 	live := map[subtaskKey]int{}
+	deployed := map[subtaskKey]bool{}
 	j.eachExecution(func(v *Vertex, x *Execution) {
 		k := subtaskKey{v.ID, x.Subtask}
 		waiting := x.State == Created || x.State == Scheduled
@@ -105,6 +108,10 @@ func expect(j *Job) *expectation {
 		}
 		if !x.State.Deployed() {
 			return
+		}
+		if !deployed[k] {
+			deployed[k] = true
+			e.deployed++
 		}
 		p := place{v.ID, x.Subtask, x.Attempt, x.TaskManager}
 		e.places[p]++
@@ -129,6 +136,9 @@ func (e *expectation) mayBeNewer(k subtaskKey, attempt int, sameGraph bool) bool
 	}
 	return false
 }
+
+// late is whether the leader has deployed more tasks than its view of the job has: by its count of tasks, which is not cached.
+func (e *expectation) late() bool { return e.deployed < e.job.Deployed() }
 
 // later is whether an attempt's number is higher than any the leader's view has of its subtask.
 func (e *expectation) later(k subtaskKey, attempt int) bool {

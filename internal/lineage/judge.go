@@ -353,13 +353,13 @@ func (j *judgement) verdict(job *jobJudgement) JobReport {
 		r.Verdict, r.Why = VerdictUnknown, "executions that should not be there were seen once and not yet a second time"
 	case j.unconfirmedReaders(job.ref.ID):
 		r.Verdict, r.Why = VerdictUnknown, "more source readers than splits were seen once and not yet a second time"
+	case job.contested():
+		r.Verdict, r.Why = VerdictUnknown, "a subtask was seen twice, but the leader's view of the job is not up to date"
 	case confirmed > 0:
 		r.Verdict = VerdictOrphan
 		r.Why = "executions that should not be there go on, but no second one of their subtasks processes records"
 	case job.candidates && !j.complete(ViewReporter):
 		r.Verdict, r.Why = VerdictUnknown, "a thread too many could be of this job or of another with vertices of the same name"
-	case job.contested():
-		r.Verdict, r.Why = VerdictUnknown, "a subtask was seen twice, but the leader's view of the job is not up to date"
 	case job.untold:
 		r.Verdict, r.Why = VerdictUnknown, "there are more source readers than source executions, and how many there should be is not known yet"
 	case blind != "":

@@ -137,7 +137,7 @@ func (j *judgement) matchReported(ref JobRef, executions []reported) {
 	if matched > 0 {
 		newestMatched = graphs[current]
 	}
-	room := job.leader != nil && running <= e.job.Deployed()+e.concurrent
+	room := job.leader != nil && (e.late() || running <= e.job.Deployed()+e.concurrent)
 	for _, x := range surplus {
 		k := subtaskKey{x.VertexID, x.Subtask}
 		// An execution graph other than the one at work is newer only if it was first seen later.

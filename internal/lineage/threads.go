@@ -247,7 +247,8 @@ func (j *judgement) mayBeUntold(vertex string) bool {
 func (j *judgement) threadMayBeNewer(d *ThreadDump, e *expectation, k subtaskKey, t *Thread, key orphanKey) bool {
 	total := j.jobs[e.job.ID].threads
 	// An attempt that runs beside an older one on purpose is not in the leader's count of tasks.
-	return !d.hasYounger(t) && !d.cancels(t) && (total <= e.job.Deployed()+e.concurrent || e.later(k, t.Task.Attempt)) &&
+	return !d.hasYounger(t) && !d.cancels(t) &&
+		(e.late() || total <= e.job.Deployed()+e.concurrent || e.later(k, t.Task.Attempt)) &&
 		j.s.Time.Sub(j.m.firstSeen(key, j.s.Time)) < staleness &&
 		e.mayBeNewer(k, t.Task.Attempt, true)
 }
