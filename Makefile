@@ -65,12 +65,30 @@ bench: $(BENCHSTAT) ## Run the benchmarks; compared with .cache/bench.old if tha
 	if [ -f .cache/bench.old ]; then $(BENCHSTAT) .cache/bench.old .cache/bench.new; else $(BENCHSTAT) .cache/bench.new; fi
 
 .PHONY: generate
-generate: ## Write anew what is made from code: docs/metrics.md.
+generate: ## Write anew what is made from code: docs/metrics.md, alert rules, dashboards and their copies in examples/.
 	go test ./collector -run TestDocs -update
+	go run ./alerts/cmd/rules
+	cd dashboards && go run .
 
 .PHONY: check-generated
 check-generated: generate ## Fail if generated files differ from what is committed.
-	git diff --exit-code -- docs/metrics.md
+	git diff --exit-code -- docs/metrics.md alerts dashboards examples
+
+.PHONY: rules
+rules: ## Test alert and recording rules with promtool and the Alertmanager example with amtool.
+	sh alerts/test.sh
+
+.PHONY: dashboards
+dashboards: ## Test the dashboards.
+	cd dashboards && go vet ./... && go test ./...
+
+.PHONY: examples
+examples: ## Check the examples and the mixin; builds kustomize, helm and jsonnet at first.
+	sh examples/test.sh
+
+.PHONY: e2e
+e2e: ## An incident replayed to real Prometheus and Alertmanager: who is paged, when, and what the dashboards' queries return.
+	sh test/e2e/run.sh
 
 .PHONY: demo
 demo: ## Run the exporter on a recorded incident; needs neither Flink nor network.
