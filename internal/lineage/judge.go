@@ -477,7 +477,7 @@ func (j *judgement) history(r *JobReport) {
 	}
 	r.Failovers, r.RestoredAfterEnd, r.DuplicateSince = known.failovers, known.restoredAfterEnd, known.duplicateSince
 	// While two JobManagers tell different stories the older start time may be seen once more: only a later one is a failover.
-	if r.Leader == nil || !r.Leader.StartTime.After(known.startTime) {
+	if r.Leader == nil || known.startTime.IsZero() || !r.Leader.StartTime.After(known.startTime) {
 		return
 	}
 	if known.ended {

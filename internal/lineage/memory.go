@@ -95,13 +95,13 @@ func (m *Memory) Remember(r *Report) {
 func (m *Memory) rememberJob(r *JobReport, now time.Time) {
 	j := m.jobs[r.ID]
 	if j == nil {
-		j = &rememberedJob{name: r.Name}
+		j = &rememberedJob{name: r.Name, lastSeen: now}
 		m.jobs[r.ID] = j
 	}
 	j.failovers, j.restoredAfterEnd = r.Failovers, r.RestoredAfterEnd
 	// A scrape that could not look neither proves nor ends a series.
 	if r.Verdict != VerdictUnknown {
-		j.duplicateSince = r.DuplicateSince
+		j.duplicateSince, j.lastSeen = r.DuplicateSince, now
 	}
 	if r.Leader == nil {
 		return
