@@ -738,3 +738,60 @@ func TestVerticesOfOneName(t *testing.T) {
 	wantDuplicates(t, job, map[View]int{ViewThreads: 1})
 	wantRestart(t, job, Restart{"tm-1", SurplusThread})
 }
+
+// A job that the leader does not know is remembered like any other.
+func TestDuplicateSinceOfAJobUnknownToTheLeader(t *testing.T) {
+	var m Memory
+	s := newScene("tm-1")
+	s.run(t, "tm-1", j1, "pipeline", graphA, sourceName, 0, 1, 0)
+	s.run(t, "tm-1", j1, "pipeline", graphB, sourceName, 0, 1, 0)
+	for i := range 3 {
+		j := wantVerdict(t, look(s.at(time.Duration(i)*time.Minute), &m), j1, VerdictDuplicate)
+		if !j.DuplicateSince.Equal(start) {
+			t.Errorf("scrape %d: duplicate since %v, want %v", i, j.DuplicateSince, start)
+		}
+	}
+}
+
+// An exporter that starts while there is no leader has seen no failover when one appears.
+func TestExporterStartsWithoutALeader(t *testing.T) {
+	var m Memory
+	s := healthy(t, graphA, 0, 0)
+	s.Leader, s.Dumps = nil, nil
+	wantVerdict(t, look(s, &m), j1, VerdictUnknown)
+	if j := wantVerdict(t, look(healthy(t, graphB, 0, 30*time.Second).at(time.Minute), &m), j1, VerdictOK); j.Failovers != 0 {
+		t.Errorf("%d failovers, want 0", j.Failovers)
+	}
+}
+
+// A reporter read at two addresses shows nothing twice, and hides nothing.
+func TestReporterReadAtTwoAddresses(t *testing.T) {
+	var m Memory
+	s := healthy(t, graphB, 0, 0)
+	s.run(t, "tm-1", j1, "pipeline", graphA, sourceName, 0, 2, 0)
+	again := s.Reporters[0]
+	again.URL += ":9250"
+	s.Reporters = append(s.Reporters, again)
+	wantDuplicates(t, wantVerdict(t, look(s, &m), j1, VerdictDuplicate), map[View]int{ViewReporter: 1, ViewThreads: 1})
+}
+
+// Right after a takeover the leader's view may have tasks as scheduled that run already, beside zombies: which are the newer ones is told by
+// when they were seen first, and nobody's TaskManager is named but the zombies'.
+func TestL1WhileTheViewIsLate(t *testing.T) {
+	var m Memory
+	s := newScene("tm-1", "tm-2")
+	j := s.job(j1, "pipeline", JobRunning, 0)
+	s.expect(j, sourceName, exec(0, 0, Running, "tm-1"))
+	s.run(t, "tm-1", j1, "pipeline", graphA, sourceName, 0, 1, 0)
+	wantVerdict(t, look(s, &m), j1, VerdictOK)
+	s = s.at(30 * time.Second)
+	s.Leader.Jobs[0].StartTime = start.Add(28 * time.Second)
+	s.run(t, "tm-2", j1, "pipeline", graphB, sourceName, 0, 1, 0)
+	late := s.at(30 * time.Second)
+	late.Leader.Jobs[0].Vertices[0].Executions[0] = exec(0, 0, Scheduled, "")
+	r := look(late, &m)
+	wantRestart(t, wantVerdict(t, r, j1, VerdictUnknown), Restart{"tm-1", StaleExecutionGraph})
+	s = s.at(31 * time.Second)
+	s.Leader.Jobs[0].Vertices[0].Executions[0] = exec(0, 0, Running, "tm-2")
+	wantRestart(t, wantVerdict(t, look(s, &m), j1, VerdictDuplicate), Restart{"tm-1", StaleExecutionGraph})
+}

@@ -280,6 +280,9 @@ func playZombie(t *testing.T, kind string, seed uint64) {
 				job = &r.Jobs[i]
 			}
 		}
+		if job != nil && job.Verdict == VerdictDuplicate && (len(job.Restart) != 1 || Sanitize(job.Restart[0].TaskManager) != Sanitize(victim)) {
+			fail(now, r, "restart %v", job.Restart)
+		}
 		switch {
 		case now >= running && end < kill:
 			if caughtUp > 0 || job != nil && allRunning(job) && s.cache[j1] >= successors {
