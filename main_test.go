@@ -295,7 +295,7 @@ func TestRecord(t *testing.T) {
 		s, _ := newServer(t, func(c *exporterConfig) { c.single = single(from) })
 		_, body := request(t, "GET", s.URL+"/metrics?collect[]=jobs&collect[]=attempts&collect[]=vertices&collect[]=slots")
 		var kept []string
-		for _, line := range strings.Split(body, "\n") {
+		for line := range strings.SplitSeq(body, "\n") {
 			if strings.HasPrefix(line, "flink_lineage_") && !strings.Contains(line, "duration_seconds") && !strings.Contains(line, "api_requests") {
 				kept = append(kept, line)
 			}

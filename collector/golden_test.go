@@ -148,18 +148,18 @@ func TestGolden(t *testing.T) {
 // difference lists the lines that only one of two texts has.
 func difference(want, got string) string {
 	lines := map[string]int{}
-	for _, l := range strings.Split(want, "\n") {
+	for l := range strings.SplitSeq(want, "\n") {
 		lines[l]++
 	}
 	var out strings.Builder
-	for _, l := range strings.Split(got, "\n") {
+	for l := range strings.SplitSeq(got, "\n") {
 		if lines[l] > 0 {
 			lines[l]--
 		} else {
 			out.WriteString("+ " + l + "\n")
 		}
 	}
-	for _, l := range strings.Split(want, "\n") {
+	for l := range strings.SplitSeq(want, "\n") {
 		if lines[l] > 0 {
 			lines[l]--
 			out.WriteString("- " + l + "\n")

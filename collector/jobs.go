@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,6 +62,6 @@ func collectJobs(e *exposition, r *lineage.Report) {
 // tasks adds the number of tasks in each state, zero included.
 func (e *exposition) tasks(m *Metric, tasks map[lineage.ExecutionState]int, labels ...string) {
 	for _, s := range lineage.ExecutionStates {
-		e.add(m, float64(tasks[s]), append(labels[:len(labels):len(labels)], strings.ToLower(string(s)))...)
+		e.add(m, float64(tasks[s]), append(slices.Clip(labels), strings.ToLower(string(s)))...)
 	}
 }

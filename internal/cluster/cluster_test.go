@@ -416,7 +416,7 @@ func zombies(tb testing.TB, rec *recording.Recording) (with, clean string) {
 	tb.Helper()
 	with = rec.TaskManagers[1].Metrics
 	graphs := map[string]int{}
-	for _, line := range strings.Split(with, "\n") {
+	for line := range strings.SplitSeq(with, "\n") {
 		if _, rest, ok := strings.Cut(line, `task_attempt_id="`); ok && strings.HasPrefix(line, "flink_taskmanager_job_task_numRecordsIn{") {
 			graphs[rest[:32]]++
 		}

@@ -69,8 +69,7 @@ func answered(err error) bool {
 // transportError wraps an error of the HTTP client. A url.Error would show the address, perhaps with a user name in it.
 func transportError(endpoint string, err error) *Error {
 	cause := err
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		cause = u.Err
 	}
 	detail := cause.Error()

@@ -280,7 +280,7 @@ func TestPropertyOrderChangesNothing(t *testing.T) {
 			s := c.snapshot(time.Duration(i) * time.Second)
 			a, b := look(&scene{Snapshot: s}, &m1), look(&scene{Snapshot: c.shuffled(s)}, &m2)
 			invariants(t, a)
-			if x, y := withoutSnapshot(a), withoutSnapshot(b); !reflect.DeepEqual(x, y) {
+			if x, y := withoutSnapshot(a), withoutSnapshot(b); !reflect.DeepEqual(x, y) { //nolint:govet // errors and all
 				vx, vy := reflect.ValueOf(x), reflect.ValueOf(y)
 				for k := range vx.NumField() {
 					if fx, fy := vx.Field(k).Interface(), vy.Field(k).Interface(); !reflect.DeepEqual(fx, fy) {
@@ -471,7 +471,7 @@ func FuzzJudge(f *testing.F) {
 			s := c.snapshot(time.Duration(at) * 700 * time.Millisecond)
 			first := Judge(s, &m1, Rules{})
 			invariants(t, first)
-			if again := Judge(s, &m1, Rules{}); !reflect.DeepEqual(withoutSnapshot(first), withoutSnapshot(again)) {
+			if again := Judge(s, &m1, Rules{}); !reflect.DeepEqual(withoutSnapshot(first), withoutSnapshot(again)) { //nolint:govet // errors and all
 				t.Errorf("judged twice, differently")
 			}
 			if at == 0 {

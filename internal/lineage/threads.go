@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -151,9 +152,7 @@ func (j *judgement) matchThreads(d *ThreadDump, expected map[TaskName]int, verti
 	// The youngest threads of a name are the expected ones.
 	slices.SortFunc(tasks, func(a, b *Thread) int { return cmp.Compare(b.ID, a.ID) })
 	left := map[TaskName]int{}
-	for name, n := range expected {
-		left[name] = n
-	}
+	maps.Copy(left, expected)
 	for _, t := range tasks {
 		if left[t.Task] > 0 {
 			left[t.Task]--

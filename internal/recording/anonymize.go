@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/flink-lineage/flink-lineage-exporter/internal/lineage"
 )
 
 // Anonymize replaces, in place, what tells whose cluster it was: names of jobs, vertices, operators, topics and options of users, hosts,
@@ -125,15 +127,15 @@ var looseKinds = map[string]bool{"message": true, "path": true, "option": true, 
 func (a *anonymizer) learn(original, replacement string) {
 	a.names[original] = replacement
 	a.replacements[replacement] = true
-	if _, ok := a.sanitised[sanitise(original)]; !ok {
-		a.sanitised[sanitise(original)] = sanitise(replacement)
+	if _, ok := a.sanitised[lineage.Sanitize(original)]; !ok {
+		a.sanitised[lineage.Sanitize(original)] = lineage.Sanitize(replacement)
 	}
 }
 
 // search makes an original one that is searched for in free text.
 func (a *anonymizer) search(original, replacement string) {
 	a.known.add(original, replacement)
-	a.known.add(sanitise(original), sanitise(replacement))
+	a.known.add(lineage.Sanitize(original), lineage.Sanitize(replacement))
 }
 
 // host anonymizes a host name or address. Addresses become ones of the ranges set aside for benchmarks and documentation.

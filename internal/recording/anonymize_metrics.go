@@ -3,6 +3,8 @@ package recording
 import (
 	"regexp"
 	"strings"
+
+	"github.com/flink-lineage/flink-lineage-exporter/internal/lineage"
 )
 
 // metrics anonymizes a reporter's answer in Prometheus' text format.
@@ -96,7 +98,7 @@ func unfiltered(t string) bool {
 		for rest, found := t, true; found; {
 			if _, rest, found = strings.Cut(rest, label); found {
 				value, _, _ := strings.Cut(rest, `"`)
-				if sanitise(value) != value {
+				if lineage.Sanitize(value) != value {
 					return true
 				}
 			}
@@ -233,7 +235,7 @@ func (a *anonymizer) sanitisedLabel(key, value string) string {
 	case "operator_name":
 		return a.sanitisedOperator(value)
 	}
-	return sanitise(a.option("", value))
+	return lineage.Sanitize(a.option("", value))
 }
 
 // sanitisedName is name for an original that is known in its sanitised form only.
@@ -241,7 +243,7 @@ func (a *anonymizer) sanitisedName(kind, original string) string {
 	if replacement, ok := a.sanitised[original]; ok {
 		return replacement
 	}
-	return sanitise(a.name(kind, original))
+	return lineage.Sanitize(a.name(kind, original))
 }
 
 func (a *anonymizer) sanitisedHost(h string) string {
@@ -249,9 +251,9 @@ func (a *anonymizer) sanitisedHost(h string) string {
 		return replacement
 	}
 	if sanitisedAddressPattern.MatchString(h) {
-		return sanitise(a.host(strings.ReplaceAll(h, "_", ".")))
+		return lineage.Sanitize(a.host(strings.ReplaceAll(h, "_", ".")))
 	}
-	return sanitise(a.host(h))
+	return lineage.Sanitize(a.host(h))
 }
 
 func (a *anonymizer) sanitisedOperator(name string) string {
@@ -259,8 +261,8 @@ func (a *anonymizer) sanitisedOperator(name string) string {
 		return replacement
 	}
 	for _, prefix := range operatorPrefixes {
-		if core, ok := strings.CutPrefix(name, sanitise(prefix)); ok {
-			return sanitise(prefix) + a.sanitisedName("operator", core)
+		if core, ok := strings.CutPrefix(name, lineage.Sanitize(prefix)); ok {
+			return lineage.Sanitize(prefix) + a.sanitisedName("operator", core)
 		}
 	}
 	return a.sanitisedName("operator", name)

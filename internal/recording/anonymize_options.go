@@ -105,7 +105,7 @@ var plainValues = wordSet(`true false null none NONE default auto [auto] disable
 // wordSet is the set of the words of a text.
 func wordSet(s string) map[string]bool {
 	set := map[string]bool{}
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		set[word] = true
 	}
 	return set

@@ -1,11 +1,12 @@
 package recording
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log" //nolint:depguard // net/http wants one
 	"maps"
 	"net"
 	"net/http"
@@ -89,7 +90,7 @@ func Serve(r *Recording) (*Server, error) {
 
 // listen starts a server on a free port of the loopback interface.
 func (s *Server) listen(path string, h http.HandlerFunc) (*listener, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}

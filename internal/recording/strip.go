@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/flink-lineage/flink-lineage-exporter/internal/lineage"
 )
 
 // masked replaces a secret, as Flink itself masks some.
@@ -281,7 +283,7 @@ func (s *stripper) maskEverywhere(r *Recording) {
 	for _, secret := range secrets {
 		raw.add(secret, masked)
 		sanitised.add(secret, masked)
-		sanitised.add(sanitise(secret), sanitise(masked))
+		sanitised.add(lineage.Sanitize(secret), lineage.Sanitize(masked))
 	}
 	r.Scenario = raw.replace(r.Scenario)
 	r.Note = raw.replace(r.Note)
@@ -314,16 +316,6 @@ func mapStrings(v any, f func(string) string) any {
 		}
 	}
 	return v
-}
-
-// sanitise replaces characters as Flink's Prometheus reporter does in the values of labels (filterLabelValueCharacters).
-func sanitise(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c < 128 && isWord(byte(c)) || c == ':' {
-			return c
-		}
-		return '_'
-	}, s)
 }
 
 // isWord is whether a byte is an ASCII letter, a digit or an underscore.

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/flink-lineage/flink-lineage-exporter/internal/lineage"
 )
 
 func TestLooksSecret(t *testing.T) {
@@ -104,7 +106,7 @@ func TestStrip(t *testing.T) {
 		t.Errorf("%s, %s, %s", r.JobManagers[0].URL, tm.MetricsURL, r.Note)
 	}
 	// The label is what the reporter would make of the name in REST.
-	if want := `a{task_name="` + sanitise("Source: ****** -> map") + `"} 1` + "\n"; tm.Metrics != want {
+	if want := `a{task_name="` + lineage.Sanitize("Source: ****** -> map") + `"} 1` + "\n"; tm.Metrics != want {
 		t.Errorf("%s, want %s", tm.Metrics, want)
 	}
 	before, _ := json.Marshal(r)

@@ -84,8 +84,7 @@ func withoutURL(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.As(err, &n) && n.Timeout() {
 		return ErrTimeout
 	}
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

@@ -306,12 +306,12 @@ func parseLabels(s []byte, l *labels) ([]byte, error) {
 
 // quoted reads up to the closing quote and undoes escapes, which are rare.
 func quoted(s []byte) (value, rest []byte, ok bool) {
-	end := bytes.IndexByte(s, '"')
-	if end < 0 {
+	before, after, ok := bytes.Cut(s, []byte{'"'})
+	if !ok {
 		return nil, nil, false
 	}
-	if bytes.IndexByte(s[:end], '\\') < 0 {
-		return s[:end], s[end+1:], true
+	if bytes.IndexByte(before, '\\') < 0 {
+		return before, after, true
 	}
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

@@ -25,6 +25,8 @@ type exporter struct {
 	command *exec.Cmd
 	log     *os.File
 	ended   chan error
+	// outcome is how it ended; nil if it obeyed SIGTERM.
+	outcome error
 	stop    context.CancelFunc
 	watched sync.WaitGroup
 
@@ -152,10 +154,11 @@ func (e *exporter) close() {
 	}
 	_ = e.command.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-e.ended:
+	case err := <-e.ended:
+		e.outcome = err
 	case <-time.After(20 * time.Second):
 		_ = e.command.Process.Kill()
-		<-e.ended
+		e.outcome = fmt.Errorf("killed, since it did not end in 20 s: %w", <-e.ended)
 	}
 	_ = e.log.Close()
 }

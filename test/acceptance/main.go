@@ -146,12 +146,7 @@ func play(ctx context.Context, s *settings, version string, x *scenario) *result
 			return err
 		}
 		defer func() { _ = stop() }()
-		if err := x.play(p); err != nil {
-			p.stopExporter()
-			return err
-		}
-		p.stopExporter()
-		return nil
+		return errors.Join(x.play(p), p.stopExporter())
 	}()
 	r.took = time.Since(begin)
 	fmt.Printf("--- %s %s: %s (%.0f s)\n", version, x.name, r.outcome(), r.took.Seconds())

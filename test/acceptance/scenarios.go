@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,7 +109,9 @@ var numbers = &scenario{
 		if err := p.noAlarm(); err != nil {
 			return err
 		}
-		p.stopExporter()
+		if err := p.stopExporter(); err != nil {
+			return err
+		}
 		alive := jms[0]
 		if alive == dead {
 			alive = jms[1]
@@ -440,8 +443,8 @@ var restarts = &scenario{
 // attempts is the sum of the attempt numbers in the last scrape.
 func (p *stage) attempts() float64 {
 	samples := p.exporter.since(time.Time{})
-	for i := len(samples) - 1; i >= 0; i-- {
-		if n, ok := samples[i].sum("task_attempt"); ok {
+	for _, sample := range slices.Backward(samples) {
+		if n, ok := sample.sum("task_attempt"); ok {
 			return n
 		}
 	}

@@ -57,17 +57,23 @@ func (p *stage) watch() error {
 	return nil
 }
 
-func (p *stage) stopExporter() {
+// stopExporter ends the exporter, which must obey at once, and counts its scrapes.
+func (p *stage) stopExporter() error {
 	if p.exporter == nil {
-		return
+		return nil
 	}
 	p.exporter.close()
+	outcome := p.exporter.outcome
 	samples := p.exporter.since(time.Time{})
 	p.result.scrapes += len(samples)
 	for _, s := range samples {
 		p.result.longest = max(p.result.longest, s.end.Sub(s.begin))
 	}
 	p.exporter = nil
+	if outcome != nil {
+		return fmt.Errorf("the exporter did not end as it should: %w", outcome)
+	}
+	return nil
 }
 
 // begin waits until the job runs and the exporter says that all is well.

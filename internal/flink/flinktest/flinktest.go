@@ -4,6 +4,7 @@ package flinktest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -201,9 +202,7 @@ func (s *Server) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]int{}
-	for path, n := range s.requests {
-		out[path] = n
-	}
+	maps.Copy(out, s.requests)
 	return out
 }
 
