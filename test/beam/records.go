@@ -19,6 +19,8 @@ type Production struct {
 	Rate  int           // records per second, 5
 	Count int           // records, 0 for no such bound
 	For   time.Duration // 0 for no such bound
+
+	Partitions int // to the first so many partitions only, 0 for all
 }
 
 // Produced is what a production wrote: one record for each id of First to Last, none if Last is before First.
@@ -45,6 +47,9 @@ func (r *Run) Produce(ctx context.Context, p Production) (Produced, error) {
 	if p.Rate == 0 {
 		p.Rate = 5
 	}
+	if p.Partitions == 0 {
+		p.Partitions = r.options.Partitions
+	}
 	if p.For > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.For)
@@ -59,7 +64,7 @@ func (r *Run) Produce(ctx context.Context, p Production) (Produced, error) {
 			return done, nil
 		case <-tick.C:
 		}
-		id, err := r.produceOne(p.Topic)
+		id, err := r.produceOne(p.Topic, p.Partitions)
 		if err != nil {
 			return done, fmt.Errorf("produce record %d to %s: %w", id, p.Topic, err)
 		}
@@ -72,7 +77,7 @@ func (r *Run) Produce(ctx context.Context, p Production) (Produced, error) {
 }
 
 // produceOne does not take the production's context: a record that is on its way when time is up still counts.
-func (r *Run) produceOne(topic string) (int64, error) {
+func (r *Run) produceOne(topic string, partitions int) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	r.ids.mu.Lock()
@@ -81,7 +86,7 @@ func (r *Run) produceOne(topic string) (int64, error) {
 	id := int64(len(r.ids.times) + 1)
 	record := &kgo.Record{
 		Topic:     topic,
-		Partition: int32(id % int64(r.options.Partitions)),
+		Partition: int32(id % int64(partitions)),
 		Key:       []byte("k" + strconv.FormatInt(id, 10)),
 		Value:     strconv.AppendInt(nil, id, 10),
 		Timestamp: now,

@@ -69,8 +69,9 @@ var scenarios = map[string]scenario{
 		options: beam.Options{Pause: 500 * time.Millisecond, Shuffle: true},
 		play:    backpressure("beam-backpressure-shuffle", "a DoFn chained to the source takes 500 ms for each record, a shuffle before the sink"),
 	},
-	"beam-idle":            {help: "a topic without traffic: healthy, after a failover, after a task failure", play: idle},
-	"beam-three-failovers": {help: "three failovers, a task failure, a restart of the TaskManager", play: threeFailovers},
+	"beam-one-busy-partition": {help: "traffic on one partition of four only, a failover", play: oneBusyPartition},
+	"beam-idle":               {help: "a topic without traffic: healthy, after a failover, after a task failure", play: idle},
+	"beam-three-failovers":    {help: "three failovers, a task failure, a restart of the TaskManager", play: threeFailovers},
 	"beam-two-jobs-one-tm": {
 		help:    "two jobs on one TaskManager of a session cluster",
 		options: beam.Options{Session: true, Slots: 4, Topics: []string{"orders", "payments"}},
@@ -94,8 +95,8 @@ var scenarios = map[string]scenario{
 		play:    healthy("kafkasource-12-partitions-healthy", "KafkaSource, 12 partitions for 2 subtasks"),
 	},
 	"kafkasource-leaked-fetcher": {
-		help:    "a fetcher that ignores cancellation when its task fails",
-		options: beam.Options{Pipeline: beam.KafkaSource, FlinkConf: map[string]string{"source.reader.close.timeout": "5000"}},
+		help:    "a fetcher that ignores cancellation when another task fails",
+		options: beam.Options{Pipeline: beam.KafkaSource, TaskManagers: 2, Slots: 1, FlinkConf: map[string]string{"source.reader.close.timeout": "5000"}},
 		play:    leakedFetcher,
 	},
 	"legacy-kafka": {
@@ -146,6 +147,18 @@ func healthyThenDouble(name, what string) func(context.Context, *play) error {
 		}
 		return p.moment(ctx, name+"-double", what+"; the leader was killed and the other JobManager restored the job")
 	}
+}
+
+func oneBusyPartition(ctx context.Context, p *play) error {
+	const what = "4 partitions for 2 subtasks, all traffic on partition 0"
+	p.StartProducer(beam.Production{Partitions: 1, For: 2 * time.Hour})
+	if err := p.moment(ctx, "beam-one-busy-partition-healthy", what); err != nil {
+		return err
+	}
+	if err := p.Failover(ctx); err != nil {
+		return err
+	}
+	return p.moment(ctx, "beam-one-busy-partition-double", what+"; the leader was killed and the other JobManager restored the job")
 }
 
 func kafkaSource(name, what string) func(context.Context, *play) error {
@@ -257,15 +270,17 @@ func leakedFetcher(ctx context.Context, p *play) error {
 	if err := os.WriteFile(stick, nil, 0o644); err != nil {
 		return err
 	}
-	time.Sleep(3 * time.Second) // every fetcher polls within half a second
-	if err := p.FailTask(ctx, tm); err != nil {
+	err := p.Cluster.Wait(ctx, "a fetcher sticks", func(context.Context) (bool, error) {
+		_, err := os.Stat(stick)
+		return os.IsNotExist(err), nil
+	})
+	if err != nil {
 		return err
 	}
-	time.Sleep(10 * time.Second) // until close.timeout is over and the successor's fetchers stick too
-	if err := p.record(ctx, "kafkasource-stuck-fetcher", "the fetchers' poll does not return: those of the first attempt outlived its failure, the successor's are stuck as well"); err != nil {
+	if err := p.RestartTaskManager(ctx, p.Cluster.TaskManagers()[1]); err != nil {
 		return err
 	}
-	return os.Remove(stick)
+	return p.moment(ctx, "kafkasource-leaked-fetcher", "the poll of a fetcher did not return when the other TaskManager was killed and its task cancelled; the fetcher outlived the task, its successor reads")
 }
 
 // traffic produces to each topic until the end of the run, two hours at most.

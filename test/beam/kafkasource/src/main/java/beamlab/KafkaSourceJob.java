@@ -1,5 +1,7 @@
 package beamlab;
 
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
@@ -39,8 +41,8 @@ import org.apache.kafka.common.TopicPartition;
  * --legacy true                   FlinkKafkaConsumer instead of KafkaSource, where the connector has it
  * </pre>
  *
- * Beside the file that the system property "sink" names, a file "fail" makes the task of the next record fail and is deleted; while a
- * file "stick" is there, the consumer's poll does not return and ignores interrupts.
+ * Beside the file that the system property "sink" names, a file "fail" makes the task of the next record fail, and a file "stick" makes
+ * the next poll of a KafkaSource not return and ignore interrupts; both are deleted by whom they hit.
  */
 public class KafkaSourceJob {
   /** A record as [id, partition, offset, epoch millis]. */
@@ -93,12 +95,18 @@ public class KafkaSourceJob {
     }
   }
 
-  /** Keeps poll from returning while the file "stick" is there. */
+  /** Keeps one poll from returning for ever, as a client stuck in native code does. */
   public static class Stick implements ConsumerInterceptor<byte[], byte[]> {
     @Override public ConsumerRecords<byte[], byte[]> onConsume(ConsumerRecords<byte[], byte[]> records) {
-      while (Files.exists(besideSink("stick"))) {
+      boolean stick;
+      try {
+        stick = Files.deleteIfExists(besideSink("stick"));
+      } catch (IOException e) {
+        throw new UncheckedIOException(e);
+      }
+      while (stick) {
         try {
-          Thread.sleep(500);
+          Thread.sleep(60_000);
         } catch (InterruptedException ignored) {
           // that is the point
         }
