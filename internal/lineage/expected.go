@@ -77,8 +77,8 @@ type expectation struct {
 	attempts map[subtaskKey]currentAttempt
 	// processing has the executions of each subtask that may take in records.
 	processing map[subtaskKey][]place
-	// deployed is the number of subtasks with a deployed execution.
-	deployed int
+	// started is the number of subtasks that do not wait to be deployed, for the first time or again.
+	started int
 	// concurrent is the number of executions that run, or wait to run, beside another of their subtask on purpose.
 	concurrent int
 }
@@ -94,12 +94,16 @@ func expect(j *Job) *expectation {
 		return e
 	}
 	live := map[subtaskKey]int{}
-	deployed := map[subtaskKey]bool{}
+	started := map[subtaskKey]bool{}
 	j.eachExecution(func(v *Vertex, x *Execution) {
 		k := subtaskKey{v.ID, x.Subtask}
 		waiting := x.State == Created || x.State == Scheduled
 		if c, ok := e.attempts[k]; !ok || x.Attempt > c.number || x.Attempt == c.number && !waiting {
 			e.attempts[k] = currentAttempt{x.Attempt, !waiting}
+		}
+		if x.State.started() && !started[k] {
+			started[k] = true
+			e.started++
 		}
 		if waiting || x.State.Deployed() {
 			if live[k]++; live[k] > 1 {
@@ -108,10 +112,6 @@ func expect(j *Job) *expectation {
 		}
 		if !x.State.Deployed() {
 			return
-		}
-		if !deployed[k] {
-			deployed[k] = true
-			e.deployed++
 		}
 		p := place{v.ID, x.Subtask, x.Attempt, x.TaskManager}
 		e.places[p]++
@@ -137,8 +137,39 @@ func (e *expectation) mayBeNewer(k subtaskKey, attempt int, sameGraph bool) bool
 	return false
 }
 
+// newest finds, of the executions of each subtask that may be newer than the leader's view, the one that was seen first last: the view may
+// be late, but has one successor at most.
+type newest map[subtaskKey]struct {
+	firstSeen time.Time
+	n         int
+}
+
+func (m newest) add(k subtaskKey, firstSeen time.Time) {
+	x := m[k]
+	switch c := firstSeen.Compare(x.firstSeen); {
+	case x.n == 0 || c > 0:
+		x.firstSeen, x.n = firstSeen, 1
+	case c == 0:
+		x.n++
+	}
+	m[k] = x
+}
+
+// is whether the newest execution of the subtask, and the only one, was first seen then.
+func (m newest) is(k subtaskKey, firstSeen time.Time) bool {
+	return m[k].n == 1 && m[k].firstSeen.Equal(firstSeen)
+}
+
 // late is whether the leader has deployed more tasks than its view of the job has: by its count of tasks, which is not cached.
-func (e *expectation) late() bool { return e.deployed < e.job.Deployed() }
+func (e *expectation) late() bool {
+	n := 0
+	for state, count := range e.job.Tasks {
+		if state.started() {
+			n += count
+		}
+	}
+	return e.started < n
+}
 
 // later is whether an attempt's number is higher than any the leader's view has of its subtask.
 func (e *expectation) later(k subtaskKey, attempt int) bool {

@@ -78,11 +78,12 @@ type jobJudgement struct {
 	leader *Job
 	graphs map[string]bool
 	// behind is the subtasks of which an execution was seen that the leader may have deployed since its view was made.
-	behind map[subtaskKey]int
+	behind map[View]map[subtaskKey]int
 	// observed counts executions seen by subtask, whatever they are, for each view.
 	observed map[View]map[subtaskKey]int
-	// threads is the sum of what the threads view observed.
-	threads int
+	// threads is the sum of what the threads view observed, successors the youngest of it.
+	threads    int
+	successors newest
 	// candidates is whether threads that should not be there could be this job's, or another's.
 	candidates bool
 	// untold is whether more readers than source executions were found, and it cannot be told how many there should be.
@@ -172,7 +173,9 @@ func (j *judgement) job(ref JobRef) *jobJudgement {
 	job := j.jobs[ref.ID]
 	if job == nil {
 		job = &jobJudgement{
-			ref: ref, graphs: map[string]bool{}, behind: map[subtaskKey]int{}, observed: map[View]map[subtaskKey]int{},
+			ref: ref, graphs: map[string]bool{},
+			behind: map[View]map[subtaskKey]int{ViewReporter: {}, ViewThreads: {}}, observed: map[View]map[subtaskKey]int{},
+			successors: newest{},
 		}
 		j.jobs[ref.ID] = job
 	}
@@ -251,7 +254,7 @@ func (j *judgement) report() *Report {
 func (j *judgement) settled() {
 	whole := j.allExpected()
 	for _, job := range j.jobs {
-		whole = whole && len(job.behind) == 0
+		whole = whole && len(job.behind[ViewReporter])+len(job.behind[ViewThreads]) == 0
 	}
 	for _, tm := range j.tms {
 		tm.Settled = whole && tm.OrphanThreads[CancelerThread] == 0
@@ -324,7 +327,7 @@ func (j *judgement) verdict(job *jobJudgement) JobReport {
 	}
 	for _, v := range []View{ViewReporter, ViewThreads} {
 		n := j.duplicates(job, expected, v)
-		if n > 0 || unconfirmed[v] == 0 && j.complete(v) && !(v == ViewThreads && job.candidates) {
+		if n > 0 || unconfirmed[v] == 0 && j.complete(v) && !job.contested(v) && !(v == ViewThreads && job.candidates) {
 			r.DuplicateSubtasks[v] = n
 		}
 	}
@@ -353,7 +356,7 @@ func (j *judgement) verdict(job *jobJudgement) JobReport {
 		r.Verdict, r.Why = VerdictUnknown, "executions that should not be there were seen once and not yet a second time"
 	case j.unconfirmedReaders(job.ref.ID):
 		r.Verdict, r.Why = VerdictUnknown, "more source readers than splits were seen once and not yet a second time"
-	case job.contested():
+	case job.contested(ViewReporter) || job.contested(ViewThreads):
 		r.Verdict, r.Why = VerdictUnknown, "a subtask was seen twice, but the leader's view of the job is not up to date"
 	case confirmed > 0:
 		r.Verdict = VerdictOrphan
@@ -361,7 +364,7 @@ func (j *judgement) verdict(job *jobJudgement) JobReport {
 	case job.candidates && !j.complete(ViewReporter):
 		r.Verdict, r.Why = VerdictUnknown, "a thread too many could be of this job or of another with vertices of the same name"
 	case job.untold:
-		r.Verdict, r.Why = VerdictUnknown, "there are more source readers than source executions, and how many there should be is not known yet"
+		r.Verdict, r.Why = VerdictUnknown, "there are more source readers than splits known, and how many splits there are is not known yet"
 	case blind != "":
 		r.Verdict, r.Why = VerdictUnknown, blind
 	default:
@@ -373,13 +376,11 @@ func (j *judgement) verdict(job *jobJudgement) JobReport {
 	return r
 }
 
-// contested is whether a subtask of which a newer execution seems to run was seen to run a second time.
-func (job *jobJudgement) contested() bool {
-	for k := range job.behind {
-		for _, seen := range job.observed {
-			if seen[k] > 1 {
-				return true
-			}
+// contested is whether a subtask of which a newer execution seems to run was seen by a view to run a second time.
+func (job *jobJudgement) contested(v View) bool {
+	for k := range job.behind[v] {
+		if job.observed[v][k] > 1 {
+			return true
 		}
 	}
 	return false
@@ -407,10 +408,19 @@ func (j *judgement) duplicates(job *jobJudgement, expected *expectation, views .
 	for k, byView := range spots {
 		orphans[k.subtaskKey] += slices.Max(slices.Collect(maps.Values(byView)))
 	}
+	// Of an execution newer than the leader's view, seen beside an orphan, it is known that it processes if every task does by the leader's count.
+	succeeded := map[subtaskKey]bool{}
+	if job.leader != nil && job.leader.Tasks[Running] > 0 && job.leader.Tasks[Deploying]+job.leader.Tasks[Initializing] == 0 {
+		for k, byView := range spots {
+			for v := range byView {
+				succeeded[k.subtaskKey] = succeeded[k.subtaskKey] || job.behind[v][k.subtaskKey] > 0
+			}
+		}
+	}
 	n := 0
 	absent := func(p place) bool { return j.absent(expected, p) }
 	for k, count := range orphans {
-		if expected != nil && expected.processes(k, absent) {
+		if succeeded[k] || expected != nil && expected.processes(k, absent) {
 			count++
 		}
 		if count > 1 {

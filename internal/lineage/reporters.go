@@ -137,16 +137,25 @@ func (j *judgement) matchReported(ref JobRef, executions []reported) {
 	if matched > 0 {
 		newestMatched = graphs[current]
 	}
-	room := job.leader != nil && (e.late() || running <= e.job.Deployed()+e.concurrent)
-	for _, x := range surplus {
-		k := subtaskKey{x.VertexID, x.Subtask}
+	room := running <= e.job.Deployed()+e.concurrent
+	// Attempt numbers only grow within a graph. One that runs beside an older attempt on purpose is not in the leader's count of tasks.
+	sure := func(x reported) bool { return x.graph == current && x.graph != "" && matched > 0 }
+	mayBeNewer := func(x reported) bool {
 		// An execution graph other than the one at work is newer only if it was first seen later.
 		plausible := x.graph == current || matched == 0 || graphs[x.graph].After(newestMatched)
-		sameGraph := x.graph == current && x.graph != ""
-		// Attempt numbers only grow within a graph. One that runs beside an older attempt on purpose is not in the leader's count of tasks.
-		sure := sameGraph && matched > 0
-		if (room && plausible || sure) && j.s.Time.Sub(x.firstSeen) < staleness && e.mayBeNewer(k, x.Attempt, sameGraph) {
-			job.behind[k]++
+		return job.leader != nil && plausible && j.s.Time.Sub(x.firstSeen) < staleness &&
+			e.mayBeNewer(subtaskKey{x.VertexID, x.Subtask}, x.Attempt, x.graph == current && x.graph != "")
+	}
+	successors := newest{}
+	for _, x := range surplus {
+		if mayBeNewer(x) && !sure(x) {
+			successors.add(subtaskKey{x.VertexID, x.Subtask}, x.firstSeen)
+		}
+	}
+	for _, x := range surplus {
+		k := subtaskKey{x.VertexID, x.Subtask}
+		if mayBeNewer(x) && (sure(x) || room || e.late() && successors.is(k, x.firstSeen)) {
+			job.behind[ViewReporter][k]++
 			continue
 		}
 		j.orphans = append(j.orphans, Orphan{
@@ -157,17 +166,19 @@ func (j *judgement) matchReported(ref JobRef, executions []reported) {
 	}
 }
 
-// currentGraph is the execution graph most of whose executions are where the leader expects them; of several the one first seen last.
+// currentGraph is the execution graph most of whose executions are where the leader expects them; of several the one first seen last, and
+// of those the one with the most executions.
 func currentGraph(e *expectation, executions []reported, graphs map[string]time.Time) string {
-	matches := map[string]int{}
+	matches, sizes := map[string]int{}, map[string]int{}
 	for _, x := range executions {
+		sizes[x.graph]++
 		if e.places[place{x.VertexID, x.Subtask, x.Attempt, x.taskManager}] > 0 {
 			matches[x.graph]++
 		}
 	}
 	current := ""
 	for _, g := range slices.Sorted(maps.Keys(graphs)) {
-		if current == "" || cmp.Or(cmp.Compare(matches[g], matches[current]), graphs[g].Compare(graphs[current])) > 0 {
+		if current == "" || cmp.Or(cmp.Compare(matches[g], matches[current]), graphs[g].Compare(graphs[current]), cmp.Compare(sizes[g], sizes[current])) > 0 {
 			current = g
 		}
 	}

@@ -280,8 +280,12 @@ func playZombie(t *testing.T, kind string, seed uint64) {
 				job = &r.Jobs[i]
 			}
 		}
-		if job != nil && job.Verdict == VerdictDuplicate && (len(job.Restart) != 1 || Sanitize(job.Restart[0].TaskManager) != Sanitize(victim)) {
-			fail(now, r, "restart %v", job.Restart)
+		if job != nil && job.Verdict == VerdictDuplicate {
+			named := slices.ContainsFunc(job.Restart, func(x Restart) bool { return Sanitize(x.TaskManager) == Sanitize(victim) })
+			// An exporter that has just started cannot tell which of two executions came first before the view has caught up.
+			if !named || len(job.Restart) != 1 && (!forgot || caughtUp > 0) {
+				fail(now, r, "restart %v", job.Restart)
+			}
 		}
 		switch {
 		case now >= running && end < kill:
@@ -293,9 +297,6 @@ func playZombie(t *testing.T, kind string, seed uint64) {
 			}
 			if job == nil || caughtUp > 1 && job.Verdict != VerdictDuplicate {
 				fail(now, r, "%d scrapes after the view caught up it is no duplicate", caughtUp)
-			}
-			if job.Verdict == VerdictDuplicate && (len(job.Restart) != 1 || Sanitize(job.Restart[0].TaskManager) != Sanitize(victim)) {
-				fail(now, r, "restart %v", job.Restart)
 			}
 		case now > kill:
 			if job != nil && (job.Verdict == VerdictDuplicate || job.Verdict == VerdictOrphan) {

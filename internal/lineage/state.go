@@ -60,6 +60,9 @@ func (s ExecutionState) Deployed() bool {
 	return s == Deploying || s == Initializing || s == Running || s == Canceling
 }
 
+// started is whether an execution in this state has been deployed, and none follows it.
+func (s ExecutionState) started() bool { return s.Deployed() || s == Finished }
+
 // processes is whether an execution in this state may take in records. One that still deploys or restores its state does not, so an old
 // execution beside it does no double work yet.
 func (s ExecutionState) processes() bool {

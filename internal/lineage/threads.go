@@ -123,10 +123,11 @@ func threadJob(vs []namedVertex) (JobRef, bool) {
 // countThreads counts the task threads of each subtask over all fresh dumps.
 func (j *judgement) countThreads(vertices map[string][]namedVertex) {
 	for i := range j.s.Dumps {
-		if !j.s.Dumps[i].Fresh {
+		d := &j.s.Dumps[i]
+		if !d.Fresh {
 			continue // the task may have moved since
 		}
-		for _, t := range j.s.Dumps[i].Threads {
+		for _, t := range d.Threads {
 			vs := owners(vertices[t.Task.Vertex])
 			if t.Kind != TaskThread || len(vs) != 1 {
 				continue
@@ -135,8 +136,12 @@ func (j *judgement) countThreads(vertices map[string][]namedVertex) {
 			if job.observed[ViewThreads] == nil {
 				job.observed[ViewThreads] = map[subtaskKey]int{}
 			}
-			job.observed[ViewThreads][subtaskKey{vs[0].vertex, t.Task.Subtask}]++
+			k := subtaskKey{vs[0].vertex, t.Task.Subtask}
+			job.observed[ViewThreads][k]++
 			job.threads++
+			if e := j.expected[vs[0].job.ID]; e != nil && e.late() && !e.later(k, t.Task.Attempt) && !d.hasYounger(&t) && !d.cancels(&t) {
+				job.successors.add(k, j.m.firstSeen(threadKey(d.TaskManager, &t), j.s.Time))
+			}
 		}
 	}
 }
@@ -196,7 +201,7 @@ func (j *judgement) surplusThread(d *ThreadDump, t *Thread, vertices map[string]
 		if e != nil {
 			k := subtaskKey{v.vertex, t.Task.Subtask}
 			if j.threadMayBeNewer(d, e, k, t, o.key) {
-				job.behind[k]++
+				job.behind[ViewThreads][k]++
 				return
 			}
 		}
@@ -244,12 +249,13 @@ func (j *judgement) mayBeUntold(vertex string) bool {
 
 // threadMayBeNewer is whether the leader may have deployed the thread's task since its view of the job was made.
 func (j *judgement) threadMayBeNewer(d *ThreadDump, e *expectation, k subtaskKey, t *Thread, key orphanKey) bool {
-	total := j.jobs[e.job.ID].threads
+	job := j.jobs[e.job.ID]
+	firstSeen := j.m.firstSeen(key, j.s.Time)
+	if j.s.Time.Sub(firstSeen) >= staleness || !e.mayBeNewer(k, t.Task.Attempt, true) || d.hasYounger(t) || d.cancels(t) {
+		return false
+	}
 	// An attempt that runs beside an older one on purpose is not in the leader's count of tasks.
-	return !d.hasYounger(t) && !d.cancels(t) &&
-		(e.late() || total <= e.job.Deployed()+e.concurrent || e.later(k, t.Task.Attempt)) &&
-		j.s.Time.Sub(j.m.firstSeen(key, j.s.Time)) < staleness &&
-		e.mayBeNewer(k, t.Task.Attempt, true)
+	return job.threads <= e.job.Deployed()+e.concurrent || e.later(k, t.Task.Attempt) || e.late() && job.successors.is(k, firstSeen)
 }
 
 // cancelsAny is whether some task of the dump is being cancelled.
@@ -257,17 +263,15 @@ func (d *ThreadDump) cancelsAny() bool {
 	return slices.ContainsFunc(d.Threads, func(t Thread) bool { return t.Kind == CancelerThread })
 }
 
-// outdated is whether a dump that is used again shows a task that is not expected any more.
+// outdated is whether a dump that is used again shows a task that is not expected any more, or lacks one that is.
 func outdated(d *ThreadDump, expected map[TaskName]int) bool {
 	n := map[TaskName]int{}
 	for i := range d.Threads {
 		if t := &d.Threads[i]; t.Kind == TaskThread {
-			if n[t.Task]++; n[t.Task] > expected[t.Task] {
-				return true
-			}
+			n[t.Task]++
 		}
 	}
-	return false
+	return !maps.Equal(n, expected)
 }
 
 // hasYounger is whether a younger thread executes the same subtask on the same TaskManager.
@@ -277,9 +281,19 @@ func (d *ThreadDump) hasYounger(t *Thread) bool {
 	})
 }
 
-// cancels is whether a canceler is at work on the thread's task.
+// cancels is whether a canceler is at work on the thread's task. Of several threads of one name it is the oldest.
 func (d *ThreadDump) cancels(t *Thread) bool {
-	return slices.ContainsFunc(d.Threads, func(x Thread) bool { return x.Kind == CancelerThread && x.Task == t.Task })
+	older, canceled := 0, map[AttemptID]bool{}
+	for i := range d.Threads {
+		switch x := &d.Threads[i]; {
+		case x.Task != t.Task:
+		case x.Kind == CancelerThread:
+			canceled[x.AttemptID] = true
+		case x.Kind == TaskThread && x.ID < t.ID:
+			older++
+		}
+	}
+	return older < len(canceled)
 }
 
 func (j *judgement) threadReason(v namedVertex, t *Thread, taskManager string) Reason {
