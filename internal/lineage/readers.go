@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -197,10 +198,18 @@ func (j *judgement) beamReaders(d *ThreadDump, all []source) {
 		return
 	case len(sources) == 0:
 		// No source is known to read by such threads; if none runs at all they are left over.
-		if d.hasSource() {
-			r.Live = len(readers)
-		} else {
+		tasks := d.sourceTasks()
+		if len(tasks) == 0 {
 			r.Leaked, r.Told = len(readers), true
+			return
+		}
+		if r.Live = len(readers); r.Live > len(tasks) {
+			vertices := j.vertices()
+			for _, t := range tasks {
+				for _, v := range owners(vertices[t.Task.Vertex]) {
+					j.job(v.job).untold = true
+				}
+			}
 		}
 		return
 	}
@@ -220,7 +229,9 @@ func (j *judgement) beamReaders(d *ThreadDump, all []source) {
 		}
 	}
 	r.count(j.splitsOf(sources), sure, unsure, unsurePolls)
-	if !r.Told && r.Live > len(sources) {
+	// Before a restore every source that runs has a split and so a reader, after one it may have none. With as many readers as sources
+	// nothing points to a restore; with fewer, the one a silent source lacks may be another's second.
+	if !r.Told && r.Live != len(sources) {
 		for _, s := range sources {
 			j.job(s.job).untold = true
 		}
@@ -334,14 +345,16 @@ func (d *ThreadDump) ages(sources []source) (first, last int64, ok bool) {
 	return first, last, true
 }
 
-// hasSource is whether any source runs: Flink begins the name of a vertex that holds one with "Source: ".
-func (d *ThreadDump) hasSource() bool {
-	return slices.ContainsFunc(d.Threads, func(t Thread) bool {
-		return t.Kind == TaskThread && len(t.Task.Vertex) > len(sourcePrefix) && t.Task.Vertex[:len(sourcePrefix)] == sourcePrefix
-	})
+// sourceTasks are the threads of source tasks: Flink begins the name of a vertex that holds a source with "Source: ".
+func (d *ThreadDump) sourceTasks() []*Thread {
+	var found []*Thread
+	for i := range d.Threads {
+		if t := &d.Threads[i]; t.Kind == TaskThread && strings.HasPrefix(t.Task.Vertex, "Source: ") {
+			found = append(found, t)
+		}
+	}
+	return found
 }
-
-const sourcePrefix = "Source: "
 
 // fetchers counts the fetcher threads of FLIP-27 sources and of the legacy FlinkKafkaConsumer by vertex. How many a task should have is not
 // known of every connector, so that nothing is said of duplicates.

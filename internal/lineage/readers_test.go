@@ -81,7 +81,9 @@ func TestBeamReaders(t *testing.T) {
 		{"several splits in a subtask", []int{2, 2}, []int{2, 2}, 0, VerdictOK, 4, 0, 0, true},
 		{"several splits in a subtask, twice", []int{2, 2}, []int{4, 4}, 0, VerdictDuplicate, 8, 0, 4, true},
 		{"a split that has no record yet", []int{1, 0}, []int{1, 1}, 0, VerdictOK, 2, 0, 0, false},
-		{"no record of any split, twice", []int{0, 0}, []int{2, 2}, 0, VerdictOK, 4, 0, 0, false}, // nothing is known to be Beam's
+		{"no record of any split", []int{0, 0}, []int{1, 1}, 0, VerdictOK, 2, 0, 0, false},
+		{"no record of any split, twice", []int{0, 0}, []int{2, 2}, 0, VerdictUnknown, 4, 0, 0, false},
+		{"fewer splits than subtasks, twice", []int{1, 0, 0}, []int{2, 0, 0}, 0, VerdictUnknown, 2, 0, 0, false},
 		{"a subtask without a split", []int{1, 0}, []int{1, 0}, 0, VerdictOK, 1, 0, 0, true},
 		{"all but one silent, twice", []int{1, 0}, []int{2, 2}, 0, VerdictDuplicate, 4, 0, 2, true},
 		{"a reader not started yet", []int{1, 1}, []int{1, 0}, 0, VerdictOK, 1, 0, 0, true},

@@ -197,7 +197,7 @@ func (a *anonymizer) stack(s string) string {
 
 var (
 	// Threads that work for a task: what they do, the task's name, and for some the attempt id.
-	taskThreadPattern = regexp.MustCompile(`(?s)^((?:Legacy Source Thread - |Source Data Fetcher for |(?:Canceler|Canceler/Interrupts|Cancellation Watchdog) for |` +
+	taskThreadPattern = regexp.MustCompile(`(?s)^((?:Legacy Source Thread - |Source Data Fetcher for |Kafka Fetcher for |(?:Canceler|Canceler/Interrupts|Cancellation Watchdog) for |` +
 		`OutputFlusher for |(?:System )?Time Trigger for |Channel state writer |Async calls on )?)(.*)( \(\d+/\d+\)#\d+)( \([0-9a-f_]+\)\.)?$`)
 	clientThreadPattern = regexp.MustCompile(`^(kafka-[a-z-]+ \| )(.*)$`)
 	// Threads of the JVM, of Flink and of what it is made of. Digits stand for N.

@@ -44,6 +44,7 @@ func TestAnonymizeThread(t *testing.T) {
 		{"Canceler/Interrupts for Source: orders -> map (1/3)#0 (" + id + "_" + id + "_0_0).",
 			"Canceler/Interrupts for Source: operator-x1 -> operator-x2 (1/3)#0 (" + hex + "_" + hex + "_0_0)."},
 		{"Source Data Fetcher for Source: orders -> map (1/3)#0", "Source Data Fetcher for Source: operator-x1 -> operator-x2 (1/3)#0"},
+		{"Kafka Fetcher for Source: orders -> map (1/3)#0", "Kafka Fetcher for Source: operator-x1 -> operator-x2 (1/3)#0"},
 		{"Legacy Source Thread - Source: orders -> map (3/3)#12", "Legacy Source Thread - Source: operator-x1 -> operator-x2 (3/3)#12"},
 		{"odd (1/2)#3 name (1/3)#0", "operator-x3 (1/3)#0"},
 		{"KafkaConsumerPoll-thread", "KafkaConsumerPoll-thread"},
