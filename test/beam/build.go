@@ -39,7 +39,7 @@ func build(ctx context.Context, module string, properties ...string) (string, er
 	if err != nil {
 		return "", err
 	}
-	hash.Write([]byte(strings.Join(properties, "\n")))
+	_, _ = hash.Write([]byte(strings.Join(properties, "\n")))
 	dir := filepath.Join(cache, module+"-"+hex.EncodeToString(hash.Sum(nil))[:12])
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil

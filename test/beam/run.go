@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -135,9 +136,7 @@ func (r *Run) cluster(classpath []string) lab.Options {
 		"taskmanager.memory.jvm-metaspace.size": "384m",
 		"taskmanager.memory.task.heap.size":     "384m",
 	}
-	for k, v := range o.FlinkConf {
-		conf[k] = v
-	}
+	maps.Copy(conf, o.FlinkConf)
 	cluster := lab.Options{
 		Version: o.Flink, HA: lab.ZooKeeper, TaskManagers: o.TaskManagers, Slots: o.Slots, Parallelism: o.Parallelism,
 		FlinkConf: conf, Classpath: classpath, JVMArgs: []string{"-Xmx512m", "-XX:MaxMetaspaceSize=384m"}, Log: o.Log,
