@@ -3,7 +3,6 @@ package lineage
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -372,7 +371,7 @@ func (j *judgement) fetchers(d *ThreadDump) {
 		}
 		r := found[v]
 		if r == nil {
-			r = &Readers{TaskManager: d.TaskManager, Job: v.job, VertexID: v.vertex, key: readersKey(d.TaskManager, "fetchers"+strconv.Itoa(i))}
+			r = &Readers{TaskManager: d.TaskManager, Job: v.job, VertexID: v.vertex, key: readersKey(d.TaskManager, "fetchers "+v.job.ID+" "+v.vertex)}
 			if v.vertex != "" {
 				r.VertexName = t.Task.Vertex
 			}
