@@ -52,11 +52,10 @@ func (s *scrape) run() (*lineage.Report, []ledger.Balance) {
 
 	snapshot := s.look(chosen, probes)
 	balances := make(chan []ledger.Balance, 1)
-	go func() { balances <- s.balance(snapshot) }()
+	looked := *snapshot // the JobManagers' stories are added to the other one meanwhile
+	go func() { balances <- s.balance(&looked) }()
 	report := lineage.Judge(snapshot, &s.memory, s.rules)
 	suspicious := report.Suspicious()
-	first := *snapshot // the ledger reads the other one meanwhile
-	snapshot = &first
 	var second *lineage.Snapshot
 	if len(suspicious) > 0 && s.settle() {
 		second = s.lookAt(suspicious, snapshot, chosen)
