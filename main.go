@@ -32,7 +32,7 @@ type environment struct {
 	stderr io.Writer
 }
 
-// errUsage is an error in the command line that was found after parsing it.
+// usageError is an error in the command line that was found after parsing it.
 type usageError struct{ error }
 
 // run parses the command line and runs the subcommand. It returns the exit status: 1 for a failure, 2 for an unusable command line.

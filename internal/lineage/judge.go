@@ -68,6 +68,8 @@ type judgement struct {
 	readBy    map[View]map[string]bool // TaskManagers each view could read
 	unsettled map[string]bool          // TaskManagers to be looked at again soon
 	beam      map[vertexKey]bool       // vertices that are Beam KafkaIO sources
+	named     map[string][]namedVertex // vertices by name, as vertices() finds them
+	reading   []source                 // executions of sources, as sources() finds them
 	orphans   []Orphan
 	found     []Readers
 }

@@ -41,7 +41,8 @@ type source struct {
 
 // readers compares the readers of sources with the splits they were given.
 func (j *judgement) readers() {
-	sources := j.sources()
+	j.reading = j.sources()
+	sources := j.reading
 	j.kafkaSourceReaders(sources)
 	for i := range j.s.Dumps {
 		if d := &j.s.Dumps[i]; d.Err == nil && j.readBy[ViewThreads][d.TaskManager] {
@@ -203,9 +204,8 @@ func (j *judgement) beamReaders(d *ThreadDump, all []source) {
 			return
 		}
 		if r.Live = len(readers); r.Live > len(tasks) {
-			vertices := j.vertices()
 			for _, t := range tasks {
-				for _, v := range owners(vertices[t.Task.Vertex]) {
+				for _, v := range owners(j.named[t.Task.Vertex]) {
 					j.job(v.job).untold = true
 				}
 			}
@@ -358,7 +358,6 @@ func (d *ThreadDump) sourceTasks() []*Thread {
 // fetchers counts the fetcher threads of FLIP-27 sources and of the legacy FlinkKafkaConsumer by vertex. How many a task should have is not
 // known of every connector, so that nothing is said of duplicates.
 func (j *judgement) fetchers(d *ThreadDump) {
-	vertices := j.vertices()
 	found := map[namedVertex]*Readers{}
 	for i := range d.Threads {
 		t := &d.Threads[i]
@@ -366,7 +365,7 @@ func (j *judgement) fetchers(d *ThreadDump) {
 			continue
 		}
 		v := namedVertex{}
-		if vs := owners(vertices[t.Task.Vertex]); len(vs) == 1 {
+		if vs := owners(j.named[t.Task.Vertex]); len(vs) == 1 {
 			v = vs[0]
 		}
 		r := found[v]
@@ -426,7 +425,7 @@ func (j *judgement) unconfirmedReaders(job string) bool {
 
 // reads is whether a Beam KafkaIO source of the job runs on the TaskManager.
 func (j *judgement) reads(job, taskManager string) bool {
-	return slices.ContainsFunc(j.sources(), func(s source) bool {
+	return slices.ContainsFunc(j.reading, func(s source) bool {
 		return s.JobID == job && s.taskManager == taskManager && j.beamVertex(s.ReportedExecution)
 	})
 }

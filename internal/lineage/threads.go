@@ -21,7 +21,8 @@ func (j *judgement) threads() {
 	if j.s.Leader == nil {
 		return
 	}
-	vertices := j.vertices()
+	j.named = j.vertices()
+	vertices := j.named
 	expected := map[string]map[TaskName]int{} // by TaskManager
 	deploying := map[string]bool{}            // TaskManagers where the thread of a task may not be there yet
 	for _, e := range j.expected {
