@@ -9,6 +9,7 @@ import (
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/beam"
 	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
+	"github.com/flink-lineage/flink-lineage-exporter/test/scrape"
 )
 
 // beamScenarios read a real Kafka and write to a real PostgreSQL, which is asked how many rows each record has.
@@ -96,9 +97,9 @@ func (p *stage) wantRows(when string, want float64) error {
 	}
 	p.result.note("%s: %d rows for %d records", when, rows.Rows, rows.IDs)
 	if math.Abs(rows.PerID()-want) > 0.05 {
-		last := p.exporter.scrape(p.ctx)
+		last := p.exporter.Scrape(p.ctx)
 		p.keep(last)
-		return fmt.Errorf("%s: %s; want %.0f rows each; the exporter says %s", when, rows, want, last.describe())
+		return fmt.Errorf("%s: %s; want %.0f rows each; the exporter says %s", when, rows, want, last.Describe())
 	}
 	return nil
 }
@@ -106,9 +107,9 @@ func (p *stage) wantRows(when string, want float64) error {
 // wantRatio waits until the ledger says the ratio.
 func (p *stage) wantRatio(when string, want float64) error {
 	f, err := p.await(fmt.Sprintf("ratio %.0f by the ledger", want), time.Now(), func(s *sample) bool {
-		series := s.series("source_amplification_ratio")
+		series := s.Series("source_amplification_ratio")
 		for _, m := range series {
-			if math.Abs(metricValue(m)-want) > 0.15 {
+			if math.Abs(scrape.Value(m)-want) > 0.15 {
 				return false
 			}
 		}
@@ -117,7 +118,7 @@ func (p *stage) wantRatio(when string, want float64) error {
 	if err != nil {
 		return err
 	}
-	v, _ := f.value("source_amplification_ratio")
+	v, _ := f.Value("source_amplification_ratio")
 	p.result.note("%s: ratio %.2f by the ledger", when, v)
 	return nil
 }
@@ -134,13 +135,13 @@ func (p *stage) readTwice(since time.Time) error {
 	}
 	f, err := p.await("the verdict duplicate by readers, with the TaskManagers", since, func(s *sample) bool {
 		named := 0
-		for _, m := range s.series("taskmanager_restart_advised", "reason", "duplicate_reader") {
-			if ids[label(m, "tm_id")] {
+		for _, m := range s.Series("taskmanager_restart_advised", "reason", "duplicate_reader") {
+			if ids[scrape.Label(m, "tm_id")] {
 				named++
 			}
 		}
-		n, _ := s.sum("duplicate_readers")
-		return s.verdict("") == "duplicate" && n > 0 && named == len(ids) && len(s.series("orphan_executions")) == 0
+		n, _ := s.Sum("duplicate_readers")
+		return s.Verdict("") == "duplicate" && n > 0 && named == len(ids) && len(s.Series("orphan_executions")) == 0
 	})
 	if err != nil {
 		return err
@@ -158,8 +159,8 @@ func (p *stage) restartAll() error {
 	}
 	restarted := time.Now()
 	cleared, err := p.await("the verdict ok after the restart", restarted, func(s *sample) bool {
-		_, told := s.value("duplicate_readers")
-		return s.verdict("") == "ok" && told
+		_, told := s.Value("duplicate_readers")
+		return s.Verdict("") == "ok" && told
 	})
 	p.result.cleared = cleared.number
 	return err
@@ -243,14 +244,14 @@ var beamLeaks = &scenario{
 		}
 		p.result.note("after the task failure: %d rows for %d records", rows.Rows, rows.IDs)
 		f, err := p.await("leaked readers and the verdict "+want+", as the rows say", time.Now(), func(s *sample) bool {
-			leaked, _ := s.sum("source_readers", "state", "leaked")
-			_, told := s.value("duplicate_readers")
-			return s.verdict("") == want && leaked > 0 && told
+			leaked, _ := s.Sum("source_readers", "state", "leaked")
+			_, told := s.Value("duplicate_readers")
+			return s.Verdict("") == want && leaked > 0 && told
 		})
 		if err != nil {
 			return err
 		}
-		leaked, _ := f.sum("source_readers", "state", "leaked")
+		leaked, _ := f.Sum("source_readers", "state", "leaked")
 		p.result.note("%.0f readers leaked", leaked)
 		return nil
 	},
@@ -276,8 +277,8 @@ var beamIdle = &scenario{
 			return err
 		}
 		zeros := 0
-		for _, s := range p.exporter.since(time.Now().Add(-10 * time.Second)) {
-			if n, told := s.value("duplicate_readers"); told && n == 0 {
+		for _, s := range p.exporter.Since(time.Now().Add(-10 * time.Second)) {
+			if n, told := s.Value("duplicate_readers"); told && n == 0 {
 				zeros++
 			}
 		}
@@ -327,7 +328,7 @@ func readOnce(failovers int) func(*stage) error {
 			if err := p.beam.Failover(p.ctx); err != nil {
 				return err
 			}
-			if _, err := p.await("the verdict ok", time.Now(), func(s *sample) bool { return s.verdict("") == "ok" }); err != nil {
+			if _, err := p.await("the verdict ok", time.Now(), func(s *sample) bool { return s.Verdict("") == "ok" }); err != nil {
 				return err
 			}
 		}

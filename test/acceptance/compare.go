@@ -13,25 +13,26 @@ import (
 	"time"
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
+	"github.com/flink-lineage/flink-lineage-exporter/test/scrape"
 )
 
 // compare starts an exporter that asks the given JobManagers, and compares each of its numbers that come from REST with REST's own, read
 // before and after the scrape. What changed in between is compared again.
 func (p *stage) compare(jms []*lab.JobManager) error {
-	e, err := startExporter(p.ctx, p.settings.exporter, p.cluster.Dir(), p.flags(jms...)...)
+	e, err := scrape.Start(p.ctx, p.settings.exporter, p.cluster.Dir(), p.flags(jms...)...)
 	if err != nil {
 		return err
 	}
-	defer e.close()
+	defer e.Close()
 	var last error
 	for range 20 {
 		before, err := restNumbers(p.ctx, jms[0].URL)
 		if err != nil {
 			return err
 		}
-		s := e.scrape(p.ctx)
-		if s.err != nil {
-			return s.err
+		s := e.Scrape(p.ctx)
+		if s.Err != nil {
+			return s.Err
 		}
 		after, err := restNumbers(p.ctx, jms[0].URL)
 		if err != nil {
@@ -58,15 +59,15 @@ var numberNames = []string{
 func sameNumbers(before, after map[string]float64, s *sample) (int, error) {
 	got := map[string]float64{}
 	for _, name := range numberNames {
-		for _, m := range s.series(name) {
-			if v := label(m, "view"); v != "" && v != "jobmanager" {
+		for _, m := range s.Series(name) {
+			if v := scrape.Label(m, "view"); v != "" && v != "jobmanager" {
 				continue
 			}
 			labels := map[string]string{}
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			got[seriesName(name, labels)] = metricValue(m)
+			got[seriesName(name, labels)] = scrape.Value(m)
 		}
 	}
 	// One that no REST answer states.

@@ -36,7 +36,7 @@ func (r *result) seen(view string, f found, since time.Time) {
 	if r.first == nil {
 		r.first = map[string]sighting{}
 	}
-	r.first[view] = sighting{f.number, f.end.Sub(since)}
+	r.first[view] = sighting{f.number, f.End.Sub(since)}
 }
 
 func (r *result) note(format string, args ...any) {

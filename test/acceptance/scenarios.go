@@ -80,10 +80,10 @@ var numbers = &scenario{
 			return err
 		}
 		down, err := p.await("up 0, the standby electing and the verdict unknown", at, func(s *sample) bool {
-			up, _ := s.value("up")
-			electing, _ := s.sum("jobmanager_electing")
-			_, tasks := s.value("job_tasks")
-			return up == 0 && electing == 1 && !tasks && s.verdict("") == "unknown"
+			up, _ := s.Value("up")
+			electing, _ := s.Sum("jobmanager_electing")
+			_, tasks := s.Value("job_tasks")
+			return up == 0 && electing == 1 && !tasks && s.Verdict("") == "unknown"
 		})
 		if err != nil {
 			return err
@@ -96,16 +96,16 @@ var numbers = &scenario{
 			return err
 		}
 		back, err := p.await("the standby's view with one failover", time.Now(), func(s *sample) bool {
-			up, _ := s.value("up")
-			deadUp, _ := s.value("jobmanager_up", "jobmanager", dead.URL)
-			start, _ := s.value("job_start_timestamp_seconds")
-			failovers, _ := s.value("job_failovers_total")
-			return up == 1 && deadUp == 0 && start == float64(after)/1000 && failovers == 1 && s.verdict("") == "ok"
+			up, _ := s.Value("up")
+			deadUp, _ := s.Value("jobmanager_up", "jobmanager", dead.URL)
+			start, _ := s.Value("job_start_timestamp_seconds")
+			failovers, _ := s.Value("job_failovers_total")
+			return up == 1 && deadUp == 0 && start == float64(after)/1000 && failovers == 1 && s.Verdict("") == "ok"
 		})
 		if err != nil {
 			return err
 		}
-		p.result.note("`up` 0 after %.1f s, again 1 %.1f s after the kill", down.begin.Sub(at).Seconds(), back.begin.Sub(at).Seconds())
+		p.result.note("`up` 0 after %.1f s, again 1 %.1f s after the kill", down.Begin.Sub(at).Seconds(), back.Begin.Sub(at).Seconds())
 		if err := p.noAlarm(); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (p *stage) duplicate(since time.Time, culprit func() (*lab.TaskManager, err
 	}
 	for _, view := range []string{"reporter", "threads"} {
 		f, err := p.await("duplicates by view "+view, since, func(s *sample) bool {
-			n, _ := s.value("duplicate_subtasks", "view", view)
+			n, _ := s.Value("duplicate_subtasks", "view", view)
 			return n > 0
 		})
 		if err != nil {
@@ -172,8 +172,8 @@ func (p *stage) duplicate(since time.Time, culprit func() (*lab.TaskManager, err
 		p.result.seen(view, f, since)
 	}
 	f, err := p.await("the verdict duplicate and the TaskManager to restart", since, func(s *sample) bool {
-		_, named := s.value("taskmanager_restart_advised", "tm_id", id, "reason", reason)
-		return s.verdict("") == "duplicate" && named && len(s.series("taskmanager_restart_advised")) == 1
+		_, named := s.Value("taskmanager_restart_advised", "tm_id", id, "reason", reason)
+		return s.Verdict("") == "duplicate" && named && len(s.Series("taskmanager_restart_advised")) == 1
 	})
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (p *stage) duplicate(since time.Time, culprit func() (*lab.TaskManager, err
 		return err
 	}
 	restarted := time.Now()
-	cleared, err := p.await("the verdict ok after the restart", restarted, func(s *sample) bool { return s.verdict("") == "ok" })
+	cleared, err := p.await("the verdict ok after the restart", restarted, func(s *sample) bool { return s.Verdict("") == "ok" })
 	if err != nil {
 		return err
 	}
@@ -225,14 +225,14 @@ var starved = &scenario{
 			return err
 		}
 		f, err := p.await("the verdict orphan and a starved job", at, func(s *sample) bool {
-			hungry, _ := s.value("job_starved")
-			scheduled, _ := s.value("job_tasks", "state", "scheduled")
-			return s.verdict("") == "orphan" && hungry == 1 && scheduled > 0
+			hungry, _ := s.Value("job_starved")
+			scheduled, _ := s.Value("job_tasks", "state", "scheduled")
+			return s.Verdict("") == "orphan" && hungry == 1 && scheduled > 0
 		})
 		if err != nil {
 			return err
 		}
-		tm, err := p.busiest(f.begin)
+		tm, err := p.busiest(f.Begin)
 		if err != nil {
 			return err
 		}
@@ -240,10 +240,10 @@ var starved = &scenario{
 		if err != nil {
 			return err
 		}
-		if !strings.Contains(f.restart(), id) {
-			return fmt.Errorf("restart %s is advised, but %s is the one to restart", f.restart(), id)
+		if !strings.Contains(f.Restart(), id) {
+			return fmt.Errorf("restart %s is advised, but %s is the one to restart", f.Restart(), id)
 		}
-		p.result.note("orphan and starved %.1f s after the kill; restart %s", f.begin.Sub(at).Seconds(), id)
+		p.result.note("orphan and starved %.1f s after the kill; restart %s", f.Begin.Sub(at).Seconds(), id)
 		if err := p.noAlarm(); err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ var starved = &scenario{
 		if err := p.cluster.WaitRunning(p.ctx); err != nil {
 			return err
 		}
-		cleared, err := p.await("the verdict ok after the restart", time.Now(), func(s *sample) bool { return s.verdict("") == "ok" })
+		cleared, err := p.await("the verdict ok after the restart", time.Now(), func(s *sample) bool { return s.Verdict("") == "ok" })
 		p.result.cleared = cleared.number
 		if err != nil {
 			return err
@@ -335,8 +335,8 @@ var frozenLeader = &scenario{
 			return err
 		}
 		if _, err := p.await("the standby's view beside a frozen leader", time.Now(), func(s *sample) bool {
-			up, _ := s.value("jobmanager_up", "jobmanager", leader.URL)
-			return s.verdict("") == "ok" && up == 0
+			up, _ := s.Value("jobmanager_up", "jobmanager", leader.URL)
+			return s.Verdict("") == "ok" && up == 0
 		}); err != nil {
 			return err
 		}
@@ -345,19 +345,19 @@ var frozenLeader = &scenario{
 		}
 		thawed := time.Now()
 		if _, err := p.await("both JobManagers up and all well", thawed, func(s *sample) bool {
-			up, _ := s.value("jobmanager_up", "jobmanager", leader.URL)
-			return s.verdict("") == "ok" && up == 1
+			up, _ := s.Value("jobmanager_up", "jobmanager", leader.URL)
+			return s.Verdict("") == "ok" && up == 1
 		}); err != nil {
 			return err
 		}
 		disagreements := 0
-		for _, s := range p.exporter.since(thawed) {
-			if n, _ := s.sum("jobmanager_disagreement"); n > 0 {
+		for _, s := range p.exporter.Since(thawed) {
+			if n, _ := s.Sum("jobmanager_disagreement"); n > 0 {
 				disagreements++
 			}
 		}
 		_, err = p.await("one failover in all", thawed, func(s *sample) bool {
-			n, _ := s.value("job_failovers_total")
+			n, _ := s.Value("job_failovers_total")
 			return n == 1
 		})
 		if err != nil {
@@ -390,8 +390,8 @@ var failovers = &scenario{
 				return err
 			}
 			if _, err := p.await("the verdict ok", time.Now(), func(s *sample) bool {
-				n, _ := s.value("job_failovers_total")
-				return s.verdict("") == "ok" && n == float64(i+1)
+				n, _ := s.Value("job_failovers_total")
+				return s.Verdict("") == "ok" && n == float64(i+1)
 			}); err != nil {
 				return err
 			}
@@ -399,7 +399,7 @@ var failovers = &scenario{
 				return err
 			}
 			if _, err := p.await("the dead JobManager back", time.Now(), func(s *sample) bool {
-				up, _ := s.value("jobmanager_up", "jobmanager", dead.URL)
+				up, _ := s.Value("jobmanager_up", "jobmanager", dead.URL)
 				return up == 1
 			}); err != nil {
 				return err
@@ -429,8 +429,8 @@ var restarts = &scenario{
 				return err
 			}
 			if _, err := p.await("a higher attempt and the verdict ok", time.Now(), func(s *sample) bool {
-				n, _ := s.sum("task_attempt")
-				return n > was && s.verdict("") == "ok"
+				n, _ := s.Sum("task_attempt")
+				return n > was && s.Verdict("") == "ok"
 			}); err != nil {
 				return err
 			}
@@ -442,9 +442,9 @@ var restarts = &scenario{
 
 // attempts is the sum of the attempt numbers in the last scrape.
 func (p *stage) attempts() float64 {
-	samples := p.exporter.since(time.Time{})
+	samples := p.exporter.Since(time.Time{})
 	for _, sample := range slices.Backward(samples) {
-		if n, ok := sample.sum("task_attempt"); ok {
+		if n, ok := sample.Sum("task_attempt"); ok {
 			return n
 		}
 	}
@@ -470,8 +470,8 @@ var resubmits = &scenario{
 				}
 			}
 			if _, err := p.await("the verdict ok on the new job", time.Now(), func(s *sample) bool {
-				running, _ := s.value("job_tasks", "job_id", id, "state", "running")
-				return running > 0 && s.verdict(id) == "ok"
+				running, _ := s.Value("job_tasks", "job_id", id, "state", "running")
+				return running > 0 && s.Verdict(id) == "ok"
 			}); err != nil {
 				return err
 			}
@@ -479,7 +479,7 @@ var resubmits = &scenario{
 				return err
 			}
 			if _, err := p.await("the job canceled", time.Now(), func(s *sample) bool {
-				canceled, _ := s.value("job_state", "job_id", id, "state", "CANCELED")
+				canceled, _ := s.Value("job_state", "job_id", id, "state", "CANCELED")
 				return canceled == 1
 			}); err != nil {
 				return err

@@ -11,7 +11,11 @@ import (
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/beam"
 	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
+	"github.com/flink-lineage/flink-lineage-exporter/test/scrape"
 )
+
+// sample is one scrape.
+type sample = scrape.Sample
 
 // stage is where a scenario is played.
 type stage struct {
@@ -20,7 +24,7 @@ type stage struct {
 	beam     *beam.Run // nil without Kafka
 	settings *settings
 	result   *result
-	exporter *exporter
+	exporter *scrape.Exporter
 }
 
 // flags make the exporter look at the cluster, through all its JobManagers unless some are given.
@@ -48,12 +52,12 @@ func (p *stage) watch() error {
 		}
 		flags = append(flags, more...)
 	}
-	e, err := startExporter(p.ctx, p.settings.exporter, p.cluster.Dir(), flags...)
+	e, err := scrape.Start(p.ctx, p.settings.exporter, p.cluster.Dir(), flags...)
 	if err != nil {
 		return err
 	}
 	p.exporter = e
-	e.watch(p.ctx)
+	e.Watch(p.ctx)
 	return nil
 }
 
@@ -62,12 +66,12 @@ func (p *stage) stopExporter() error {
 	if p.exporter == nil {
 		return nil
 	}
-	p.exporter.close()
-	outcome := p.exporter.outcome
-	samples := p.exporter.since(time.Time{})
+	p.exporter.Close()
+	outcome := p.exporter.Outcome
+	samples := p.exporter.Since(time.Time{})
 	p.result.scrapes += len(samples)
 	for _, s := range samples {
-		p.result.longest = max(p.result.longest, s.end.Sub(s.begin))
+		p.result.longest = max(p.result.longest, s.End.Sub(s.Begin))
 	}
 	p.exporter = nil
 	if outcome != nil {
@@ -84,7 +88,7 @@ func (p *stage) begin() error {
 	if err := p.watch(); err != nil {
 		return err
 	}
-	_, err := p.await("the verdict ok", time.Now(), func(s *sample) bool { return s.verdict("") == "ok" })
+	_, err := p.await("the verdict ok", time.Now(), func(s *sample) bool { return s.Verdict("") == "ok" })
 	return err
 }
 
@@ -92,16 +96,16 @@ func (p *stage) begin() error {
 func (p *stage) await(what string, t time.Time, cond func(*sample) bool) (found, error) {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		samples := p.exporter.since(t)
+		samples := p.exporter.Since(t)
 		for i, s := range samples {
-			if s.err == nil && cond(s) {
+			if s.Err == nil && cond(s) {
 				return found{s, i + 1}, nil
 			}
 		}
 		if time.Now().After(deadline) {
 			last := "no scrape at all"
 			if len(samples) > 0 {
-				last = samples[len(samples)-1].describe()
+				last = samples[len(samples)-1].Describe()
 				p.keep(samples[len(samples)-1])
 			}
 			return found{}, fmt.Errorf("no scrape in two minutes shows %s; the last one: %s", what, last)
@@ -125,8 +129,8 @@ func (p *stage) keep(s *sample) {
 	if p.settings.keep == "" {
 		return
 	}
-	name := fmt.Sprintf("%s-%s-%s.prom", p.result.version, p.result.scenario.name, s.begin.Format("150405.000"))
-	if err := os.WriteFile(filepath.Join(p.settings.keep, name), []byte(s.text), 0o600); err != nil {
+	name := fmt.Sprintf("%s-%s-%s.prom", p.result.version, p.result.scenario.name, s.Begin.Format("150405.000"))
+	if err := os.WriteFile(filepath.Join(p.settings.keep, name), []byte(s.Text), 0o600); err != nil {
 		fmt.Println(err)
 	}
 }
@@ -135,11 +139,11 @@ func (p *stage) keep(s *sample) {
 // that was still under way at the second moment may have seen what came after it.
 func (p *stage) alarms(from, to time.Time, verdict string) int {
 	n := 0
-	for _, s := range p.exporter.since(from) {
-		if s.end.Before(to) && s.err == nil && s.verdicts()[verdict] {
+	for _, s := range p.exporter.Since(from) {
+		if s.End.Before(to) && s.Err == nil && s.Verdicts()[verdict] {
 			n++
 			p.keep(s)
-			fmt.Printf("    at %s: %s\n", s.begin.Format("15:04:05.000"), s.describe())
+			fmt.Printf("    at %s: %s\n", s.Begin.Format("15:04:05.000"), s.Describe())
 		}
 	}
 	return n
@@ -147,10 +151,10 @@ func (p *stage) alarms(from, to time.Time, verdict string) int {
 
 // failed counts scrapes that failed as such.
 func (p *stage) failed() (n int, err error) {
-	for _, s := range p.exporter.since(time.Time{}) {
-		if s.err != nil {
+	for _, s := range p.exporter.Since(time.Time{}) {
+		if s.Err != nil {
 			n++
-			err = s.err
+			err = s.Err
 		}
 	}
 	return n, err

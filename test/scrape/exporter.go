@@ -1,4 +1,5 @@
-package main
+// Package scrape runs the real exporter, scrapes it every second as Prometheus would, and finds series in what it says.
+package scrape
 
 import (
 	"context"
@@ -19,38 +20,38 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// exporter is a running exporter that is scraped every second.
-type exporter struct {
+// Exporter is a running exporter.
+type Exporter struct {
 	url     string
 	command *exec.Cmd
 	log     *os.File
 	ended   chan error
-	// outcome is how it ended; nil if it obeyed SIGTERM.
-	outcome error
+	// Outcome is how it ended, after Close; nil if it obeyed SIGTERM.
+	Outcome error
 	stop    context.CancelFunc
 	watched sync.WaitGroup
 
 	mu      sync.Mutex
-	samples []*sample
+	samples []*Sample
 }
 
-// sample is one scrape.
-type sample struct {
-	begin, end time.Time
-	text       string
+// Sample is one scrape.
+type Sample struct {
+	Begin, End time.Time
+	Text       string // of the answer
+	Err        error  // why there is none that can be read
 	families   map[string]*dto.MetricFamily
-	err        error
 }
 
-// startExporter starts the binary and waits until it answers.
-func startExporter(ctx context.Context, binary, dir string, args ...string) (*exporter, error) {
+// Start starts the binary with further flags and waits until it answers. Its log is exporter.log in dir.
+func Start(ctx context.Context, binary, dir string, args ...string) (*Exporter, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	e := &exporter{url: "http://" + address, ended: make(chan error, 1)}
+	e := &Exporter{url: "http://" + address, ended: make(chan error, 1)}
 	if e.log, err = os.OpenFile(filepath.Join(dir, "exporter.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return nil, err
 	}
@@ -78,12 +79,12 @@ func startExporter(ctx context.Context, binary, dir string, args ...string) (*ex
 	}
 }
 
-// scrape scrapes once, as Prometheus does with its default timeout.
-func (e *exporter) scrape(ctx context.Context) *sample {
-	s := &sample{begin: time.Now()}
+// Scrape scrapes once, as Prometheus does with its default timeout.
+func (e *Exporter) Scrape(ctx context.Context) *Sample {
+	s := &Sample{Begin: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	s.err = func() error {
+	s.Err = func() error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+"/metrics", http.NoBody)
 		if err != nil {
 			return err
@@ -98,26 +99,26 @@ func (e *exporter) scrape(ctx context.Context) *sample {
 		if err != nil {
 			return err
 		}
-		s.text = string(text)
+		s.Text = string(text)
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("status %d: %s", resp.StatusCode, text)
 		}
 		parser := expfmt.NewTextParser(model.UTF8Validation)
-		s.families, err = parser.TextToMetricFamilies(strings.NewReader(s.text))
+		s.families, err = parser.TextToMetricFamilies(strings.NewReader(s.Text))
 		return err
 	}()
-	s.end = time.Now()
+	s.End = time.Now()
 	return s
 }
 
-// watch scrapes every second until stopped.
-func (e *exporter) watch(ctx context.Context) {
+// Watch scrapes every second until stopped.
+func (e *Exporter) Watch(ctx context.Context) {
 	ctx, e.stop = context.WithCancel(ctx)
 	e.watched.Go(func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
-			s := e.scrape(ctx)
+			s := e.Scrape(ctx)
 			if ctx.Err() != nil {
 				return
 			}
@@ -133,21 +134,21 @@ func (e *exporter) watch(ctx context.Context) {
 	})
 }
 
-// since are the scrapes begun at or after t.
-func (e *exporter) since(t time.Time) []*sample {
+// Since are the scrapes begun at or after t.
+func (e *Exporter) Since(t time.Time) []*Sample {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var found []*sample
+	var found []*Sample
 	for _, s := range e.samples {
-		if !s.begin.Before(t) {
+		if !s.Begin.Before(t) {
 			found = append(found, s)
 		}
 	}
 	return found
 }
 
-// close stops scraping and the exporter.
-func (e *exporter) close() {
+// Close stops scraping and the exporter.
+func (e *Exporter) Close() {
 	if e.stop != nil {
 		e.stop()
 		e.watched.Wait()
@@ -155,37 +156,38 @@ func (e *exporter) close() {
 	_ = e.command.Process.Signal(syscall.SIGTERM)
 	select {
 	case err := <-e.ended:
-		e.outcome = err
+		e.Outcome = err
 	case <-time.After(20 * time.Second):
 		_ = e.command.Process.Kill()
-		e.outcome = fmt.Errorf("killed, since it did not end in 20 s: %w", <-e.ended)
+		e.Outcome = fmt.Errorf("killed, since it did not end in 20 s: %w", <-e.ended)
 	}
 	_ = e.log.Close()
 }
 
-// value is the value of the series of this name with these labels (NAME, VALUE, ...); ok is false if there is none.
-func (s *sample) value(name string, labels ...string) (float64, bool) {
-	for _, m := range s.series(name, labels...) {
-		return metricValue(m), true
+// Value is the value of the series of this name with these labels (NAME, VALUE, ...); ok is false if there is none.
+func (s *Sample) Value(name string, labels ...string) (float64, bool) {
+	for _, m := range s.Series(name, labels...) {
+		return Value(m), true
 	}
 	return 0, false
 }
 
-// sum adds up the series with these labels.
-func (s *sample) sum(name string, labels ...string) (total float64, found bool) {
-	for _, m := range s.series(name, labels...) {
-		total += metricValue(m)
+// Sum adds up the series with these labels.
+func (s *Sample) Sum(name string, labels ...string) (total float64, found bool) {
+	for _, m := range s.Series(name, labels...) {
+		total += Value(m)
 		found = true
 	}
 	return total, found
 }
 
-func (s *sample) series(name string, labels ...string) []*dto.Metric {
+// Series are those of the exporter's metric flink_lineage_<name> with these labels (NAME, VALUE, ...).
+func (s *Sample) Series(name string, labels ...string) []*dto.Metric {
 	var found []*dto.Metric
 	for _, m := range s.families["flink_lineage_"+name].GetMetric() {
 		match := true
 		for i := 0; i < len(labels); i += 2 {
-			match = match && label(m, labels[i]) == labels[i+1]
+			match = match && Label(m, labels[i]) == labels[i+1]
 		}
 		if match {
 			found = append(found, m)
@@ -194,7 +196,8 @@ func (s *sample) series(name string, labels ...string) []*dto.Metric {
 	return found
 }
 
-func label(m *dto.Metric, name string) string {
+// Label is the value of a label; "" if the series has none of this name.
+func Label(m *dto.Metric, name string) string {
 	for _, l := range m.GetLabel() {
 		if l.GetName() == name {
 			return l.GetValue()
@@ -203,7 +206,8 @@ func label(m *dto.Metric, name string) string {
 	return ""
 }
 
-func metricValue(m *dto.Metric) float64 {
+// Value is the value of a counter, gauge or untyped series.
+func Value(m *dto.Metric) float64 {
 	if c := m.GetCounter(); c != nil {
 		return c.GetValue()
 	}
@@ -213,45 +217,46 @@ func metricValue(m *dto.Metric) float64 {
 	return m.GetUntyped().GetValue()
 }
 
-// verdict is the verdict on a job, or on the only one if id is empty; "" if there is none.
-func (s *sample) verdict(id string) string {
-	for _, m := range s.series("job_verdict") {
-		if metricValue(m) == 1 && (id == "" || label(m, "job_id") == id) {
-			return label(m, "verdict")
+// Verdict is the verdict on a job, or on the only one if id is empty; "" if there is none.
+func (s *Sample) Verdict(id string) string {
+	for _, m := range s.Series("job_verdict") {
+		if Value(m) == 1 && (id == "" || Label(m, "job_id") == id) {
+			return Label(m, "verdict")
 		}
 	}
 	return ""
 }
 
-// verdicts has each verdict some job has.
-func (s *sample) verdicts() map[string]bool {
+// Verdicts has each verdict some job has.
+func (s *Sample) Verdicts() map[string]bool {
 	found := map[string]bool{}
-	for _, m := range s.series("job_verdict") {
-		if metricValue(m) == 1 {
-			found[label(m, "verdict")] = true
+	for _, m := range s.Series("job_verdict") {
+		if Value(m) == 1 {
+			found[Label(m, "verdict")] = true
 		}
 	}
 	return found
 }
 
-// restart lists the TaskManagers to restart.
-func (s *sample) restart() string {
+// Restart lists the TaskManagers to restart.
+func (s *Sample) Restart() string {
 	var ids []string
-	for _, m := range s.series("taskmanager_restart_advised") {
-		ids = append(ids, label(m, "tm_id")+" ("+label(m, "reason")+")")
+	for _, m := range s.Series("taskmanager_restart_advised") {
+		ids = append(ids, Label(m, "tm_id")+" ("+Label(m, "reason")+")")
 	}
 	return strings.Join(ids, ", ")
 }
 
-func (s *sample) describe() string {
-	if s.err != nil {
-		return s.err.Error()
+// Describe says the most important of it in a line.
+func (s *Sample) Describe() string {
+	if s.Err != nil {
+		return s.Err.Error()
 	}
-	graphs, _ := s.sum("job_execution_graphs")
-	orphans, _ := s.sum("orphan_executions")
-	attempts, _ := s.sum("task_attempt")
-	live, _ := s.sum("source_readers", "state", "live")
-	leaked, _ := s.sum("source_readers", "state", "leaked")
+	graphs, _ := s.Sum("job_execution_graphs")
+	orphans, _ := s.Sum("orphan_executions")
+	attempts, _ := s.Sum("task_attempt")
+	live, _ := s.Sum("source_readers", "state", "live")
+	leaked, _ := s.Sum("source_readers", "state", "leaked")
 	return fmt.Sprintf("verdict %s, %.0f graphs, %.0f orphans, restart %s, sum of attempt numbers %.0f, readers %.0f live and %.0f leaked",
-		s.verdict(""), graphs, orphans, s.restart(), attempts, live, leaked)
+		s.Verdict(""), graphs, orphans, s.Restart(), attempts, live, leaked)
 }
