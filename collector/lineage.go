@@ -54,7 +54,7 @@ var (
 	orphanThreads = declare(Metric{
 		Name: "orphan_threads", Type: prometheus.GaugeValue, Labels: []string{"tm_id", "kind"}, Collector: Lineage, Stability: Stable,
 		Help: "Threads that outlived their task, by kind. A canceler counts while the task it is to end is not expected any more; a source_reader " +
-			"is one of Beam's KafkaIO or of the legacy FlinkKafkaConsumer.",
+			"is one of Beam's KafkaIO or of the legacy FlinkKafkaConsumer; a user thread is any other that is named after a task.",
 		Source: "/taskmanagers/:taskmanagerid/thread-dump",
 	})
 	coverage = declare(Metric{
@@ -69,6 +69,7 @@ var threadKinds = map[lineage.ThreadKind]string{
 	lineage.CancelerThread:     "canceler",
 	lineage.LegacySourceThread: "legacy_source",
 	lineage.FetcherThread:      "source_fetcher",
+	lineage.UserThread:         "user",
 }
 
 func collectLineage(e *exposition, r *lineage.Report) {

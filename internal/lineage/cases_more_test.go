@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -380,16 +381,16 @@ func TestC13FetcherDoesNotExitInFailover(t *testing.T) {
 	outlivedThread(t, "Source Data Fetcher for "+sourceName+" (2/2)#0", FetcherThread)
 }
 
+// A thread of a user function or connector, named after the task that started it.
+func TestUserThreadOutlivesItsTask(t *testing.T) {
+	outlivedThread(t, "jdbc-flusher for "+sourceName+" (1/2)#0", UserThread)
+}
+
 func outlivedThread(t *testing.T, name string, kind ThreadKind) {
 	t.Helper()
 	s := healthy(t, graphA, 1, 0)
 	// One that works for a task that runs is in order.
-	working, _ := ParseThread(name)
-	working.Task.Attempt = 1
-	for _, task := range []string{working.Task.String()} {
-		prefix := name[:len(name)-len(task)]
-		s.thread(t, "tm-1", prefix+task)
-	}
+	s.thread(t, "tm-1", strings.TrimSuffix(name, "0")+"1")
 	r := look(s, &Memory{})
 	if n := r.TaskManagers[0].OrphanThreads[kind]; n != 0 {
 		t.Errorf("%d orphan threads although the task runs", n)

@@ -376,7 +376,7 @@ func (j *judgement) fetchers(d *ThreadDump) {
 			}
 			found[v] = r
 		}
-		if d.works(t) {
+		if d.works(t, t.Task) {
 			r.Live++
 		} else {
 			r.Leaked++

@@ -23,6 +23,9 @@ const (
 	KafkaFetcherThread
 	// BeamKafkaThread polls Kafka for one split of a Beam KafkaIO source. Its name tells no task.
 	BeamKafkaThread
+	// UserThread was started by a connector or a user function and is named after its task, "ANYTHING VERTEX (SUBTASK+1/PARALLELISM)#ATTEMPT".
+	// Its name alone is that of a TaskThread: it takes the names of the vertices to tell.
+	UserThread
 )
 
 // Thread is a thread of a TaskManager whose name matters.
@@ -46,6 +49,12 @@ type TaskName struct {
 	Subtask     int
 	Parallelism int
 	Attempt     int
+}
+
+// of is the task of the same subtask and attempt of a vertex.
+func (t TaskName) of(vertex string) TaskName {
+	t.Vertex = vertex
+	return t
 }
 
 // String returns the name as the thread bears it.

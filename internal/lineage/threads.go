@@ -50,7 +50,7 @@ func (j *judgement) threads() {
 		done[d.TaskManager] = true
 		j.read(ViewThreads, d.TaskManager)
 		tm.DumpTime = d.Time
-		tm.OrphanThreads = outlived(d, expected[d.TaskManager])
+		tm.OrphanThreads = outlived(d, expected[d.TaskManager], vertices)
 		if !j.allExpected() {
 			// A canceler may be at work on a task that is expected.
 			delete(tm.OrphanThreads, CancelerThread)
@@ -178,7 +178,7 @@ func (j *judgement) surplusThread(d *ThreadDump, t *Thread, vertices map[string]
 	vs := owners(vertices[t.Task.Vertex])
 	if len(vs) == 0 {
 		// The thread of a connector that is named after a task, or a task of a job whose vertices are not known.
-		if helper(t.Task.Vertex, vertices) || !j.allExpected() {
+		if len(helped(t.Task.Vertex, vertices)) > 0 || !j.allExpected() {
 			return
 		}
 		o.Reason = JobUnknown
@@ -318,26 +318,27 @@ func (j *judgement) threadReason(v namedVertex, t *Thread, taskManager string) R
 	return SurplusThread
 }
 
-// helper is whether the name is that of a thread working for a task of a known vertex, such as "X Fetcher for VERTEX".
-func helper(name string, vertices map[string][]namedVertex) bool {
+// helped are the known vertices for one of which a thread of this name may work, such as "X Fetcher for VERTEX".
+func helped(name string, vertices map[string][]namedVertex) []string {
+	var names []string
 	for vertex := range vertices {
 		if vertex != "" && strings.HasSuffix(name, " "+vertex) {
-			return true
+			names = append(names, vertex)
 		}
 	}
-	return false
+	return names
 }
 
 // outlived counts the threads of a dump that work for a task that is not there any more, or was to end. The JVM's thread ids ascend, so that
 // a thread older than every task thread of its name worked for an earlier execution.
-func outlived(d *ThreadDump, expected map[TaskName]int) map[ThreadKind]int {
+func outlived(d *ThreadDump, expected map[TaskName]int, vertices map[string][]namedVertex) map[ThreadKind]int {
 	tasks := map[TaskName]int{}
 	for i := range d.Threads {
 		if d.Threads[i].Kind == TaskThread {
 			tasks[d.Threads[i].Task]++
 		}
 	}
-	n := map[ThreadKind]int{CancelerThread: 0, LegacySourceThread: 0, FetcherThread: 0, KafkaFetcherThread: 0}
+	n := map[ThreadKind]int{CancelerThread: 0, LegacySourceThread: 0, FetcherThread: 0, KafkaFetcherThread: 0, UserThread: 0}
 	surplusTasks := map[TaskName]map[AttemptID]bool{}
 	for i := range d.Threads {
 		switch t := &d.Threads[i]; t.Kind {
@@ -351,18 +352,26 @@ func outlived(d *ThreadDump, expected map[TaskName]int) map[ThreadKind]int {
 				n[CancelerThread]++
 			}
 		case LegacySourceThread, FetcherThread, KafkaFetcherThread:
-			if !d.works(t) {
+			if !d.works(t, t.Task) {
 				n[t.Kind]++
+			}
+		case TaskThread:
+			if len(vertices[t.Task.Vertex]) > 0 {
+				continue
+			}
+			names := helped(t.Task.Vertex, vertices)
+			if len(names) > 0 && !slices.ContainsFunc(names, func(vertex string) bool { return d.works(t, t.Task.of(vertex)) }) {
+				n[UserThread]++
 			}
 		}
 	}
 	return n
 }
 
-// works is whether the task that a thread works for is there.
-func (d *ThreadDump) works(t *Thread) bool {
+// works is whether the task of this name is there for which a thread works.
+func (d *ThreadDump) works(t *Thread, name TaskName) bool {
 	for i := range d.Threads {
-		if task := &d.Threads[i]; task.Kind == TaskThread && task.Task == t.Task && (task.ID < t.ID || t.ID == 0) {
+		if task := &d.Threads[i]; task.Kind == TaskThread && task.Task == name && (task.ID < t.ID || t.ID == 0) {
 			return true
 		}
 	}
