@@ -89,7 +89,7 @@ func (r *Run) mustCount(ctx context.Context, t *testing.T) Rows {
 
 func TestExtract(t *testing.T) {
 	sums := map[string]string{}
-	for _, module := range []string{"broker", "pipeline", "fixed", "kafkasource"} {
+	for _, module := range []string{"broker", "pipeline", "fixed", "kafkasource", "hdfs"} {
 		dir := t.TempDir()
 		first, err := extract(module, dir)
 		if err != nil {
@@ -170,6 +170,19 @@ func TestScanRow(t *testing.T) {
 	}
 }
 
+func TestParseWriter(t *testing.T) {
+	got, err := parseWriter("1700000000001|1700000000900|7|Source: Read/x (1/6)#0@1a2b3c4d")
+	want := Writer{Name: "Source: Read/x (1/6)#0@1a2b3c4d", First: time.UnixMilli(1700000000001), Last: time.UnixMilli(1700000000900), Rows: 7}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "name", "1|2|name", "1|2|x|name"} {
+		if _, err := parseWriter(bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
 func TestRowsPerID(t *testing.T) {
 	if got := (Rows{}).PerID(); got != 0 {
 		t.Errorf("no rows: %v rows an id", got)
@@ -214,4 +227,14 @@ func TestReadersInOrder(t *testing.T) {
 	if want := "99:poll 101:E 140:offer"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+func FuzzParseWriter(f *testing.F) {
+	f.Add("1|2|3|thread (1/2)#0@ab")
+	f.Add("1|2|3|")
+	f.Fuzz(func(t *testing.T, line string) {
+		if w, err := parseWriter(line); err == nil && !strings.HasSuffix(line, "|"+w.Name) {
+			t.Errorf("%q: name %q", line, w.Name)
+		}
+	})
 }

@@ -20,7 +20,7 @@ const CacheEnv = "FLINK_BEAM_CACHE"
 
 // modules are the Maven modules of this package.
 //
-//go:embed broker/pom.xml pipeline/pom.xml pipeline/src fixed/pom.xml fixed/src kafkasource/pom.xml kafkasource/src
+//go:embed broker/pom.xml pipeline/pom.xml pipeline/src fixed/pom.xml fixed/src kafkasource/pom.xml kafkasource/src hdfs/pom.xml hdfs/src
 var modules embed.FS
 
 // build makes a Maven module once and returns the folder of its jars, its own and those it needs at run time. properties override those
@@ -155,9 +155,12 @@ func connectorProperties(flink string) ([]string, error) {
 	return nil, fmt.Errorf("no Kafka connector is known for flink %s", flink)
 }
 
-// Build builds the broker and every pipeline, so that a later Start finds them in the cache.
+// Build builds the broker, HDFS and every pipeline, so that a later Start finds them in the cache.
 func Build(ctx context.Context) error {
 	_, err := build(ctx, "broker")
+	if err == nil {
+		_, err = build(ctx, "hdfs")
+	}
 	for _, p := range []Pipeline{BeamFixed, KafkaSource} {
 		for _, flink := range []string{"1.17.2", "2.3.0"} {
 			if err == nil && (p == KafkaSource || flink == "1.17.2") {

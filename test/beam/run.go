@@ -34,8 +34,11 @@ type Options struct {
 	Bounded int           // Beam: adds Create, Impulse and a bounded sequence of so many values. KafkaSource: stop at the end offsets of the start.
 	NoKafka bool          // Beam: none but the sources of Bounded
 
+	HA   lab.HA // lab.ZooKeeper
+	HDFS bool   // keep checkpoints and the storage of high availability in an HDFS of the run's own
+
 	// Session starts a session cluster without a job; RunJob runs the pipeline there. Without it the cluster is one in application mode,
-	// with ZooKeeper and two JobManagers, that runs the pipeline.
+	// with two JobManagers, that runs the pipeline.
 	Session bool
 
 	FlinkConf map[string]string // for every Flink process, over what a Run sets itself
@@ -60,6 +63,9 @@ func (o Options) withDefaults() (Options, error) {
 	def(&o.Parallelism, 2)
 	def(&o.TaskManagers, 1)
 	def(&o.Slots, o.Parallelism)
+	if o.HA == lab.None {
+		o.HA = lab.ZooKeeper
+	}
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
@@ -74,11 +80,12 @@ type Run struct {
 	dir       string
 	broker    *broker
 	postgres  *postgres
+	hdfs      *HDFS
 	ids       ids
 	producers []*Producer
 }
 
-// Start starts broker, database and cluster, makes the topics and returns when every task of the pipeline runs, or, with Session, when
+// Start starts broker, database, HDFS if asked for, and cluster, makes the topics and returns when every task of the pipeline runs, or, with Session, when
 // the cluster leads. On an error nothing is left running. Stop ends it all.
 func Start(ctx context.Context, o Options) (*Run, error) {
 	o, err := o.withDefaults()
@@ -114,6 +121,11 @@ func (r *Run) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if r.options.HDFS {
+		if r.hdfs, err = StartHDFS(ctx, r.dir); err != nil {
+			return err
+		}
+	}
 	if r.Cluster, err = lab.Start(ctx, r.cluster(classpath)); err != nil {
 		return err
 	}
@@ -136,9 +148,13 @@ func (r *Run) cluster(classpath []string) lab.Options {
 		"taskmanager.memory.jvm-metaspace.size": "384m",
 		"taskmanager.memory.task.heap.size":     "384m",
 	}
+	if r.hdfs != nil {
+		maps.Copy(conf, r.hdfs.FlinkConf())
+		classpath = append(classpath, r.hdfs.Classpath()...)
+	}
 	maps.Copy(conf, o.FlinkConf)
 	cluster := lab.Options{
-		Version: o.Flink, HA: lab.ZooKeeper, TaskManagers: o.TaskManagers, Slots: o.Slots, Parallelism: o.Parallelism,
+		Version: o.Flink, HA: o.HA, TaskManagers: o.TaskManagers, Slots: o.Slots, Parallelism: o.Parallelism,
 		FlinkConf: conf, Classpath: classpath, JVMArgs: []string{"-Xmx512m", "-XX:MaxMetaspaceSize=384m"}, Log: o.Log,
 		Dir: filepath.Join(r.dir, "flink"),
 	}
@@ -312,6 +328,9 @@ func (r *Run) Stop() error {
 	r.producers = nil
 	if r.Cluster != nil {
 		errs = append(errs, r.Cluster.Stop())
+	}
+	if r.hdfs != nil {
+		errs = append(errs, r.hdfs.Stop())
 	}
 	if r.broker != nil && r.broker.process != nil {
 		errs = append(errs, r.broker.close())
