@@ -34,6 +34,8 @@ type Options struct {
 	Bounded int           // Beam: adds Create, Impulse and a bounded sequence of so many values. KafkaSource: stop at the end offsets of the start.
 	NoKafka bool          // Beam: none but the sources of Bounded
 
+	UniqueKey bool // Beam: (part, off) is a unique key of the table, and the statement does nothing where it is there already
+
 	HA   lab.HA // lab.ZooKeeper
 	HDFS bool   // keep checkpoints and the storage of high availability in an HDFS of the run's own
 
@@ -85,8 +87,8 @@ type Run struct {
 	producers []*Producer
 }
 
-// Start starts broker, database, HDFS if asked for, and cluster, makes the topics and returns when every task of the pipeline runs, or, with Session, when
-// the cluster leads. On an error nothing is left running. Stop ends it all.
+// Start starts broker, database, HDFS if asked for, and cluster, makes the topics and returns when every task of the pipeline runs, or, with
+// Session, when the cluster leads. On an error nothing is left running. Stop ends it all.
 func Start(ctx context.Context, o Options) (*Run, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -112,6 +114,11 @@ func (r *Run) start(ctx context.Context) error {
 	}
 	if r.postgres, err = startPostgres(ctx, r.dir); err != nil {
 		return err
+	}
+	if r.options.UniqueKey {
+		if _, err := r.postgres.query(ctx, "create unique index on rows (part, off)"); err != nil {
+			return err
+		}
 	}
 	if r.broker, err = startBroker(ctx, r.dir); err != nil {
 		return err
@@ -178,10 +185,15 @@ func (r *Run) job(name string, topics []string, attached bool) (class string, ar
 	if o.NoKafka {
 		topics = nil
 	}
+	onConflict := ""
+	if o.UniqueKey {
+		onConflict = "on conflict (part, off) do nothing"
+	}
 	return "beamlab.BeamJob", []string{
 		"--runner=FlinkRunner", "--streaming=true", "--parallelism=" + strconv.Itoa(o.Parallelism), "--jobName=" + name + "-pipeline",
 		"--bootstrap=" + r.broker.address, "--jdbcUrl=" + r.postgres.jdbcURL(), "--topics=" + strings.Join(topics, ","), "--group=" + name,
 		"--pause=" + millis, "--shuffle=" + strconv.FormatBool(o.Shuffle), "--bounded=" + strconv.Itoa(o.Bounded),
+		"--onConflict=" + onConflict,
 		"--attachedMode=" + strconv.FormatBool(attached), "--wait=" + strconv.FormatBool(attached)}
 }
 
@@ -221,6 +233,11 @@ func (r *Run) Topics() []string { return slices.Clone(r.options.Topics) }
 
 // Dir is the folder of logs and data; Stop removes it.
 func (r *Run) Dir() string { return r.dir }
+
+// Query runs a statement on the database and returns what psql prints, fields separated by "|". The rows are those of the table "rows".
+func (r *Run) Query(ctx context.Context, statement string) (string, error) {
+	return r.postgres.query(ctx, statement)
+}
 
 // WaitCheckpoint waits until every running job has completed a checkpoint that began after the call: one that is counted as completed
 // after the next one. Without a checkpoint a failover restores nothing.

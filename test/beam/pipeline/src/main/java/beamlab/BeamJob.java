@@ -59,6 +59,11 @@ public class BeamJob {
     String getTable();
     void setTable(String s);
 
+    /** What ends the insert statement: "on conflict ..." where the table has a unique key. */
+    @Default.String("")
+    String getOnConflict();
+    void setOnConflict(String s);
+
     /** Milliseconds that writing one record takes longer than it has to. */
     @Default.Long(0)
     long getPause();
@@ -156,7 +161,7 @@ public class BeamJob {
     rows.apply("Write", JdbcIO.<String>write()
         .withDataSourceConfiguration(JdbcIO.DataSourceConfiguration.create("org.postgresql.Driver", o.getJdbcUrl()))
         .withBatchSize(10)
-        .withStatement("insert into " + o.getTable() + " (id, part, off, produced, writer) values (?, ?, ?, ?, ?)")
+        .withStatement("insert into " + o.getTable() + " (id, part, off, produced, writer) values (?, ?, ?, ?, ?) " + o.getOnConflict())
         .withPreparedStatementSetter((row, statement) -> {
           String[] f = row.split("\\|", 5);
           statement.setLong(1, Long.parseLong(f[0]));
