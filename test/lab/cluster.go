@@ -284,7 +284,7 @@ func (c *Cluster) startZooKeeper(ctx context.Context) error {
 		return err
 	}
 	return c.Wait(ctx, "ZooKeeper answers", func(ctx context.Context) (bool, error) {
-		_, err := zookeeperGet(ctx, "127.0.0.1:"+strconv.Itoa(c.base.zookeeperPort), "/")
+		_, err := zookeeperGet(ctx, c.ZooKeeperAddress(), "/")
 		return err == nil, err
 	})
 }
@@ -322,7 +322,8 @@ func (c *Cluster) prepareFlink() error {
 	return nil
 }
 
-func (c *Cluster) prepareTaskManager() (*TaskManager, error) {
+// prepareTaskManager makes a TaskManager, not yet started; further configuration goes over that of the cluster's options.
+func (c *Cluster) prepareTaskManager(further ...map[string]string) (*TaskManager, error) {
 	ports, err := reservePorts(2)
 	if err != nil {
 		return nil, err
@@ -331,7 +332,7 @@ func (c *Cluster) prepareTaskManager() (*TaskManager, error) {
 	at.data, at.reporter = ports[0].port, ports[1].port
 	name := "tm" + strconv.Itoa(len(c.taskManagers)+1)
 	sink := filepath.Join(c.dir, name, "sink")
-	conf := taskManagerConf(c.version, c.options, at).with(c.options.FlinkConf, c.options.TaskManagerConf)
+	conf := taskManagerConf(c.version, c.options, at).with(c.options.FlinkConf, c.options.TaskManagerConf).with(further...)
 	p, err := c.flinkProcess(name, conf, []string{"-Xmx384m", "-Dsink=" + sink}, []string{"org.apache.flink.runtime.taskexecutor.TaskManagerRunner"}, ports)
 	if err != nil {
 		return nil, err
@@ -367,9 +368,9 @@ func (c *Cluster) flinkProcess(name string, conf conf, jvmArgs, entry []string, 
 		os.WriteFile(filepath.Join(dir, "conf", "log4j.properties"), log4jProperties(log), 0o644))
 }
 
-// AddTaskManager starts one more TaskManager.
-func (c *Cluster) AddTaskManager() (*TaskManager, error) {
-	tm, err := c.prepareTaskManager()
+// AddTaskManager starts one more TaskManager, with further configuration over that of the options.
+func (c *Cluster) AddTaskManager(further ...map[string]string) (*TaskManager, error) {
+	tm, err := c.prepareTaskManager(further...)
 	if err != nil {
 		return nil, err
 	}
@@ -384,6 +385,14 @@ func (c *Cluster) TaskManagers() []*TaskManager { return c.taskManagers }
 
 // Dir returns the folder that holds configurations, logs and state, a folder for each process.
 func (c *Cluster) Dir() string { return c.dir }
+
+// ZooKeeperAddress is host and port of ZooKeeper, empty without it.
+func (c *Cluster) ZooKeeperAddress() string {
+	if c.base.zookeeperPort == 0 {
+		return ""
+	}
+	return "127.0.0.1:" + strconv.Itoa(c.base.zookeeperPort)
+}
 
 // Version returns the Flink release.
 func (c *Cluster) Version() string { return c.version.String() }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 )
 
 // ErrNoLeader says that at this moment no JobManager leads, or none that is alive.
@@ -41,7 +40,7 @@ func (c *Cluster) Leader(ctx context.Context) (*JobManager, error) {
 }
 
 func (c *Cluster) zookeeperLeader(ctx context.Context) (string, error) {
-	data, err := zookeeperGet(ctx, "127.0.0.1:"+strconv.Itoa(c.base.zookeeperPort), restLeader)
+	data, err := zookeeperGet(ctx, c.ZooKeeperAddress(), restLeader)
 	if errors.Is(err, errNoNode) || err == nil && len(data) == 0 {
 		return "", fmt.Errorf("%w: ZooKeeper has no %s", ErrNoLeader, restLeader)
 	}

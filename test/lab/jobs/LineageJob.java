@@ -28,6 +28,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * --name N          the job's name (default beam-pipeline)
  * --source N        the source's name (default kafka-source)
  * --parallelism P   of all operators (default: the cluster's)
+ * --shuffle B       false leaves the shuffle out, so that each subtask is a region of its own that restarts alone (default true)
  * --pause MS        between two writes of one task (default 200)
  * --bounded N       a batch job over N values instead of an endless stream
  * --slow-subtask I  of the writing map, 1-based, waits two minutes before its first value at attempt 0: what speculative execution is for
@@ -148,7 +149,11 @@ public class LineageJob {
     if (bound > 0) {
       env.setRuntimeMode(RuntimeExecutionMode.BATCH);
     }
-    source(env, args, bound).map(new Writer(args)).name("jdbc-write").rebalance().map(new Pass()).name("audit").print().name("log");
+    DataStream<Long> written = source(env, args, bound).map(new Writer(args)).name("jdbc-write");
+    if (Boolean.parseBoolean(args.get("shuffle", "true"))) {
+      written = written.rebalance();
+    }
+    written.map(new Pass()).name("audit").print().name("log");
     env.execute(args.get("name", "beam-pipeline"));
   }
 
