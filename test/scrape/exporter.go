@@ -99,16 +99,27 @@ func (e *Exporter) Scrape(ctx context.Context) *Sample {
 		if err != nil {
 			return err
 		}
-		s.Text = string(text)
 		if resp.StatusCode != http.StatusOK {
+			s.Text = string(text)
 			return fmt.Errorf("status %d: %s", resp.StatusCode, text)
 		}
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		s.families, err = parser.TextToMetricFamilies(strings.NewReader(s.Text))
-		return err
+		return s.parse(string(text))
 	}()
 	s.End = time.Now()
 	return s
+}
+
+// Parse makes a sample of what an exporter said.
+func Parse(text string) (*Sample, error) {
+	s := &Sample{}
+	return s, s.parse(text)
+}
+
+func (s *Sample) parse(text string) (err error) {
+	s.Text = text
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	s.families, err = parser.TextToMetricFamilies(strings.NewReader(text))
+	return err
 }
 
 // Watch scrapes every second until stopped.
