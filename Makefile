@@ -107,6 +107,14 @@ acceptance: build ## Play every scenario on four Flink versions and write docs/a
 beam-lab: build ## The same with real Kafka, PostgreSQL and Beam, and write docs/acceptance-beam.md; needs Maven and root.
 	go run ./test/acceptance --exporter $(CURDIR)/$(BINARY) --beam --versions 1.17.2,2.3.0 --out docs/acceptance-beam.md $(LABFLAGS)
 
+.PHONY: night
+night: build ## The incident on real systems, with Kubernetes, HDFS, Kafka, Beam and PostgreSQL, told in docs/night.md; needs Maven and root.
+	go run ./test/night --exporter $(CURDIR)/$(BINARY) --out docs/night.md
+
+.PHONY: night-short
+night-short: build ## The same in minutes, with ZooKeeper and without the ledger.
+	go run ./test/night --exporter $(CURDIR)/$(BINARY) --short
+
 .PHONY: image
 image: ## Build the container image.
 	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg BRANCH=$(BRANCH) --build-arg DATE=$(DATE) -t $(IMAGE) .
