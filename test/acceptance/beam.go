@@ -56,8 +56,18 @@ func (p *stage) beamFlags() ([]string, error) {
 // produce begins production on every topic.
 func (p *stage) produce() {
 	for _, topic := range p.beam.Topics() {
-		p.beam.StartProducer(beam.Production{Topic: topic, Rate: rate, For: 20 * time.Minute})
+		p.producers = append(p.producers, p.beam.StartProducer(beam.Production{Topic: topic, Rate: rate, For: 20 * time.Minute}))
 	}
+}
+
+// stopProducing ends production.
+func (p *stage) stopProducing() error {
+	for _, producer := range p.producers {
+		if _, err := producer.Stop(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // beginBeam produces, and waits until the exporter says that all is well and every source has read every split.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -48,6 +49,8 @@ func (p *stage) compare(jms []*lab.JobManager) error {
 	}
 	return last
 }
+
+var errDiffers = errors.New("the exporter and REST differ")
 
 // numberNames are the metrics that are compared, and must not have a series that REST does not.
 var numberNames = []string{

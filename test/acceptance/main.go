@@ -37,31 +37,27 @@ type settings struct {
 	out       string
 	exporter  string
 	keep      string
-	beam      bool
-}
-
-// candidates are the scenarios of the kind asked for.
-func (s *settings) candidates() []*scenario {
-	if s.beam {
-		return beamScenarios
-	}
-	return scenarios
+	suite     *suite
 }
 
 func run() int {
 	var s settings
-	var versions, names string
+	var versions, names, suiteName string
 	app := kingpin.New("acceptance", "Prove the exporter on real Flink clusters.")
 	app.HelpFlag.Short('h')
-	app.Flag("versions", "Flink versions, by comma.").Default("1.17.2,2.3.0").StringVar(&versions)
-	app.Flag("scenarios", "Scenarios, by comma; all by default. "+scenarioNames()).StringVar(&names)
-	app.Flag("beam", "Play the scenarios with Kafka, PostgreSQL and Beam rather than those with Flink alone.").BoolVar(&s.beam)
+	app.Flag("versions", "Flink versions, by comma, or all.").Default("1.17.2,2.3.0").StringVar(&versions)
+	app.Flag("scenarios", "Scenarios of the suite, by comma; all by default. "+scenarioNames()).StringVar(&names)
+	app.Flag("suite", "Which scenarios: "+suiteHelp()).Default("flink").EnumVar(&suiteName, suiteNames()...)
 	app.Flag("rounds", "Repetitions of each ordinary event in the scenarios that must raise no alarm.").Default("10").IntVar(&s.rounds)
 	app.Flag("out", "Markdown file to write the results to.").StringVar(&s.out)
 	app.Flag("exporter", "Binary of the exporter; built if not given.").StringVar(&s.exporter)
 	app.Flag("keep", "Folder for what the exporter said, one file a scrape in which something was wrong.").StringVar(&s.keep)
 	kingpin.MustParse(app.Parse(os.Args[1:]))
-	s.versions = strings.Split(versions, ",")
+	s.suite = suites[suiteName]
+	s.versions = lab.Versions
+	if versions != "all" {
+		s.versions = strings.Split(versions, ",")
+	}
 	if names != "" {
 		s.scenarios = strings.Split(names, ",")
 	}
@@ -100,7 +96,7 @@ func playAll(ctx context.Context, s *settings) ([]*result, error) {
 		}
 	}
 	for _, name := range s.scenarios {
-		if !slices.ContainsFunc(s.candidates(), func(x *scenario) bool { return x.name == name }) {
+		if !slices.ContainsFunc(s.suite.scenarios, func(x *scenario) bool { return x.name == name }) {
 			return nil, fmt.Errorf("there is no scenario %q; %s", name, scenarioNames())
 		}
 	}
@@ -113,7 +109,7 @@ func playAll(ctx context.Context, s *settings) ([]*result, error) {
 		if _, err := lab.Fetch(ctx, version); err != nil {
 			return results, err
 		}
-		for _, x := range s.candidates() {
+		for _, x := range s.suite.scenarios {
 			if len(s.scenarios) > 0 && !slices.Contains(s.scenarios, x.name) || x.applies != nil && !x.applies(version) {
 				continue
 			}
@@ -123,7 +119,7 @@ func playAll(ctx context.Context, s *settings) ([]*result, error) {
 			}
 			results = append(results, r)
 			if s.out != "" {
-				if err := writeResults(s.out, s, results); err != nil {
+				if err := s.suite.write(s.out, s, results); err != nil {
 					return results, err
 				}
 			}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
@@ -21,6 +23,7 @@ type result struct {
 	scrapes     int
 	longest     time.Duration
 	notes       []string
+	facts       map[string]any // by name, for documents
 	took        time.Duration
 	err         error
 }
@@ -41,6 +44,14 @@ func (r *result) seen(view string, f found, since time.Time) {
 
 func (r *result) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+// fact keeps what was measured for a document.
+func (r *result) fact(name string, value any) {
+	if r.facts == nil {
+		r.facts = map[string]any{}
+	}
+	r.facts[name] = value
 }
 
 func (r *result) outcome() string {
@@ -83,16 +94,58 @@ Times are of one run each, on a machine with two cores that had other work to do
 
 | scenario | what happens |
 |---|---|
-`, s.title(), s.target(), s.flag(), s.rounds, s.document())
-	for _, x := range s.candidates() {
+`, s.suite.title, s.suite.target, s.suite.flag(), s.rounds, s.suite.document)
+	for _, x := range s.suite.scenarios {
 		fmt.Fprintf(&b, "| %s | %s |\n", x.name, x.about)
 	}
 	b.WriteString("\n| Flink | scenario | outcome | first seen: reporter | threads | verdict | cleared | false alarms | scrapes | longest scrape | notes |\n" +
 		"|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, version := range lab.Versions {
-		for _, x := range s.candidates() {
+		for _, x := range s.suite.scenarios {
 			b.WriteString(rows[[2]string{version, x.name}])
 		}
+	}
+	return os.WriteFile(path, []byte(b.String()), 0o644) // #nosec G306 -- a document
+}
+
+//go:embed advice.md.tmpl
+var adviceTemplate string
+
+// writeAdvice writes docs/advice.md once every scenario of the suite has ended as it should.
+func writeAdvice(path string, s *settings, results []*result) error {
+	by := map[string]*result{}
+	facts := map[string]any{"Probe": probe, "Options": adviceOptions, "Results": by, "HeartbeatNames": []string{"lowered-heartbeat", "default-heartbeat"}}
+	for _, r := range results {
+		if r.err != nil {
+			return nil // it is reported as failed
+		}
+		by[r.scenario.name] = r
+		facts["Version"] = r.version
+		for name, value := range r.facts {
+			facts[name] = value
+		}
+	}
+	if len(by) < len(s.suite.scenarios) {
+		return nil
+	}
+	t, err := template.New("advice").Option("missingkey=error").Funcs(template.FuncMap{
+		"yes": func(b bool) string {
+			if b {
+				return "succeeds"
+			}
+			return "fails"
+		},
+		"notes":   func(r *result) string { return strings.Join(r.notes, "; ") },
+		"about":   func(r *result) string { return r.scenario.about },
+		"doubled": func(r *result) bool { return r.cleared > 0 },
+		"first":   func(r *result) string { return r.sighting("verdict") },
+	}).Parse(adviceTemplate)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, facts); err != nil {
+		return err
 	}
 	return os.WriteFile(path, []byte(b.String()), 0o644) // #nosec G306 -- a document
 }
@@ -133,35 +186,6 @@ func (r *result) row() string {
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line
-}
-
-func (s *settings) title() string {
-	if s.beam {
-		return " with Kafka and PostgreSQL"
-	}
-	return ""
-}
-
-func (s *settings) target() string {
-	if s.beam {
-		return "beam-lab"
-	}
-	return "acceptance"
-}
-
-func (s *settings) flag() string {
-	if s.beam {
-		return " --beam"
-	}
-	return ""
-}
-
-// document is the file the results are meant for.
-func (s *settings) document() string {
-	if s.beam {
-		return "docs/acceptance-beam.md"
-	}
-	return "docs/acceptance.md"
 }
 
 func (r *result) sighting(view string) string {

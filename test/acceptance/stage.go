@@ -25,6 +25,8 @@ type stage struct {
 	settings *settings
 	result   *result
 	exporter *scrape.Exporter
+
+	producers []*beam.Producer
 }
 
 // flags make the exporter look at the cluster, through all its JobManagers unless some are given.
@@ -116,6 +118,17 @@ func (p *stage) await(what string, t time.Time, cond func(*sample) bool) (found,
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// last is the last scrape that succeeded.
+func (p *stage) last() *sample {
+	last := &sample{}
+	for _, s := range p.exporter.Since(time.Time{}) {
+		if s.Err == nil {
+			last = s
+		}
+	}
+	return last
 }
 
 // found is a scrape and its number among those since some moment.

@@ -79,6 +79,9 @@ func Start(ctx context.Context, binary, dir string, args ...string) (*Exporter, 
 	}
 }
 
+// URL is its address, without a path.
+func (e *Exporter) URL() string { return e.url }
+
 // Scrape scrapes once, as Prometheus does with its default timeout.
 func (e *Exporter) Scrape(ctx context.Context) *Sample {
 	s := &Sample{Begin: time.Now()}

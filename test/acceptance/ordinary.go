@@ -1,0 +1,407 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
+	"github.com/flink-lineage/flink-lineage-exporter/test/scrape"
+)
+
+// failovers are clean (L4).
+var failovers = &scenario{
+	name:    "clean-failovers",
+	about:   "leader killed, everything ends as it should, the dead JobManager comes back as standby (L4); repeated",
+	options: highlyAvailable(),
+	play: func(p *stage) error {
+		if err := p.begin(); err != nil {
+			return err
+		}
+		for i := range p.settings.rounds {
+			before, err := p.startTime()
+			if err != nil {
+				return err
+			}
+			dead, _, err := p.killLeader()
+			if err != nil {
+				return err
+			}
+			if err := p.restored(before); err != nil {
+				return err
+			}
+			if _, err := p.await("the verdict ok", time.Now(), func(s *sample) bool {
+				n, _ := s.Value("job_failovers_total")
+				return s.Verdict("") == "ok" && n == float64(i+1)
+			}); err != nil {
+				return err
+			}
+			if err := dead.Start(); err != nil {
+				return err
+			}
+			if _, err := p.await("the dead JobManager back", time.Now(), func(s *sample) bool {
+				up, _ := s.Value("jobmanager_up", "jobmanager", dead.URL)
+				return up == 1
+			}); err != nil {
+				return err
+			}
+		}
+		p.result.note("%d failovers, all counted", p.settings.rounds)
+		return p.noAlarm()
+	},
+}
+
+// fullRestarts and regionRestarts are ordinary.
+var (
+	fullRestarts   = taskRestarts("full-restarts", "one task fails and the whole job restarts under the same leader; repeated", "full")
+	regionRestarts = taskRestarts("region-restarts", "one task fails and only its region restarts, so that attempt numbers differ; repeated", "region",
+		"--shuffle", "false")
+)
+
+func taskRestarts(name, about, strategy string, jobArgs ...string) *scenario {
+	return &scenario{
+		name: name, about: about,
+		options: with(highlyAvailable(jobArgs...), map[string]string{
+			"jobmanager.execution.failover-strategy": strategy,
+			"restart-strategy.fixed-delay.attempts":  "1000", "restart-strategy.fixed-delay.delay": "100",
+		}),
+		play: func(p *stage) error {
+			if err := p.begin(); err != nil {
+				return err
+			}
+			mixed := false
+			for range p.settings.rounds {
+				was, _ := p.last().Sum("task_attempt")
+				tm, err := p.busiest(time.Now().Add(-2 * time.Second))
+				if err != nil {
+					return err
+				}
+				if err := tm.FailTask(); err != nil {
+					return err
+				}
+				f, err := p.await("a higher attempt and the verdict ok", time.Now(), func(s *sample) bool {
+					n, _ := s.Sum("task_attempt")
+					return n > was && s.Verdict("") == "ok"
+				})
+				if err != nil {
+					return err
+				}
+				numbers := map[float64]bool{}
+				for _, m := range f.Series("task_attempt") {
+					numbers[scrape.Value(m)] = true
+				}
+				mixed = mixed || len(numbers) > 1
+			}
+			if want := strategy == "region"; mixed != want {
+				return fmt.Errorf("attempt numbers differed: %t, under failover-strategy %s want %t", mixed, strategy, want)
+			}
+			p.result.note("%d restarts", p.settings.rounds)
+			return p.noAlarm()
+		},
+	}
+}
+
+// resubmits are jobs canceled and submitted anew on a session cluster.
+var resubmits = &scenario{
+	name:  "resubmits",
+	about: "the job is canceled and submitted anew on a session cluster; repeated",
+	options: func(string) lab.Options {
+		return lab.Options{HA: lab.ZooKeeper, Mode: lab.Session, JobManagers: 1, TaskManagers: 2, Slots: 2, Parallelism: 2}
+	},
+	play: func(p *stage) error {
+		for i := range p.settings.rounds + 1 {
+			id, err := p.cluster.RunJob(p.ctx, lab.JobOptions{Parallelism: 2})
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				if err := p.watch(); err != nil {
+					return err
+				}
+			}
+			if err := p.awaitRunning(id); err != nil {
+				return err
+			}
+			if err := p.cluster.CancelJob(p.ctx, id); err != nil {
+				return err
+			}
+			if _, err := p.await("the job canceled", time.Now(), func(s *sample) bool {
+				canceled, _ := s.Value("job_state", "job_id", id, "state", "CANCELED")
+				return canceled == 1
+			}); err != nil {
+				return err
+			}
+		}
+		p.result.note("%d jobs", p.settings.rounds+1)
+		return p.noAlarm()
+	},
+}
+
+// savepoints are planned restarts: the next job takes up where the last one stopped.
+var savepoints = &scenario{
+	name:    "savepoints",
+	about:   "the job is stopped with a savepoint and submitted anew from it, on a session cluster; repeated",
+	options: resubmits.options,
+	play: func(p *stage) error {
+		savepoint := ""
+		for i := range p.settings.rounds + 1 {
+			id, err := p.cluster.RunJob(p.ctx, lab.JobOptions{Parallelism: 2, Savepoint: savepoint})
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				if err := p.watch(); err != nil {
+					return err
+				}
+			}
+			if err := p.awaitRunning(id); err != nil {
+				return err
+			}
+			if savepoint, err = p.cluster.StopJob(p.ctx, id); err != nil {
+				return err
+			}
+		}
+		p.result.note("%d jobs", p.settings.rounds+1)
+		return p.noAlarm()
+	},
+}
+
+// awaitRunning waits until the exporter says that this job runs and is well.
+func (p *stage) awaitRunning(id string) error {
+	_, err := p.await("the verdict ok on job "+id, time.Now(), func(s *sample) bool {
+		running, _ := s.Value("job_tasks", "job_id", id, "state", "running")
+		return running > 0 && s.Verdict(id) == "ok"
+	})
+	return err
+}
+
+// rescales make another execution graph by design (N5). Before Flink 1.18 a job follows its TaskManagers in reactive mode; since then it does
+// as it is told.
+var rescales = &scenario{
+	name:  "rescales",
+	about: "the adaptive scheduler rescales the job from four to two and back: told to through REST, before Flink 1.18 in reactive mode by a TaskManager that leaves and comes back; repeated",
+	options: func(version string) lab.Options {
+		o := lab.Options{HA: lab.ZooKeeper, JobManagers: 2, TaskManagers: 2, Slots: 2, Parallelism: 4, FlinkConf: map[string]string{
+			"jobmanager.scheduler": "adaptive",
+			"jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "1 s", "jobmanager.adaptive-scheduler.scaling-interval.min": "1 s",
+			"heartbeat.interval": "1000", "heartbeat.timeout": "8000",
+		}}
+		if reactive(version) {
+			o.FlinkConf["scheduler-mode"] = "reactive"
+		}
+		return o
+	},
+	play: func(p *stage) error {
+		if err := p.begin(); err != nil {
+			return err
+		}
+		for range max(1, p.settings.rounds/2) {
+			for _, parallelism := range []int{2, 4} {
+				if err := p.rescale(parallelism); err != nil {
+					return err
+				}
+				if _, err := p.await(fmt.Sprintf("a parallelism of %d and the verdict ok", parallelism), time.Now(), func(s *sample) bool {
+					tasks, _ := s.Value("job_tasks", "state", "running")
+					return tasks == float64(2*parallelism) && s.Verdict("") == "ok"
+				}); err != nil {
+					return err
+				}
+			}
+		}
+		p.result.note("%d times", 2*max(1, p.settings.rounds/2))
+		return p.noAlarm()
+	},
+}
+
+func reactive(version string) bool {
+	return strings.HasPrefix(version, "1.15.") || strings.HasPrefix(version, "1.16.") || strings.HasPrefix(version, "1.17.")
+}
+
+func (p *stage) rescale(parallelism int) error {
+	if !reactive(p.cluster.Version()) {
+		jobs, err := p.cluster.Jobs(p.ctx)
+		if err != nil {
+			return err
+		}
+		return p.cluster.Rescale(p.ctx, jobs[0].ID, parallelism)
+	}
+	last := p.cluster.TaskManagers()[1]
+	if parallelism == 4 {
+		return last.Start()
+	}
+	return last.Kill()
+}
+
+// speculative runs two attempts of one subtask at a time on purpose (N2).
+var speculative = &scenario{
+	name:    "speculative",
+	about:   "a batch job runs a second attempt of a slow task beside the first on purpose, and cancels the slower one (N2)",
+	applies: func(version string) bool { return !strings.HasPrefix(version, "1.15.") },
+	options: func(string) lab.Options {
+		return lab.Options{HA: lab.ZooKeeper, Mode: lab.Session, JobManagers: 1, TaskManagers: 2, Slots: 3, FlinkConf: map[string]string{
+			"jobmanager.scheduler":                                                     "AdaptiveBatch",
+			"execution.batch.speculative.enabled":                                      "true",
+			"jobmanager.adaptive-batch-scheduler.speculative.enabled":                  "true", // until 1.16
+			"execution.batch.speculative.block-slow-node-duration":                     "0 s",  // all TaskManagers are one node here
+			"jobmanager.adaptive-batch-scheduler.speculative.block-slow-node-duration": "0 s",
+			"slow-task-detector.check-interval":                                        "1 s",
+			"slow-task-detector.execution-time.baseline-lower-bound":                   "1 s",
+			"slow-task-detector.execution-time.baseline-ratio":                         "0.5",
+			"execution.batch.adaptive.auto-parallelism.enabled":                        "false",
+		}}
+	},
+	play: func(p *stage) error {
+		id, err := p.cluster.RunJob(p.ctx, lab.JobOptions{
+			Args: []string{"--bounded", "600", "--pause", "100", "--slow-subtask", "1", "--parallelism", "4"}, Parallelism: 4,
+		})
+		if err != nil {
+			return err
+		}
+		if err := p.watch(); err != nil {
+			return err
+		}
+		if err := p.cluster.Wait(p.ctx, "a task has two attempts", func(ctx context.Context) (bool, error) { return p.concurrent(ctx, id) }); err != nil {
+			return err
+		}
+		if _, err := p.await("two attempts and the verdict ok", time.Now(), func(s *sample) bool { return s.Verdict(id) == "ok" }); err != nil {
+			return err
+		}
+		if _, err := p.await("the job finished", time.Now(), func(s *sample) bool {
+			finished, _ := s.Value("job_state", "job_id", id, "state", "FINISHED")
+			return finished == 1
+		}); err != nil {
+			return err
+		}
+		return p.noAlarm()
+	},
+}
+
+// concurrent is whether some subtask of the job has attempts beside each other by its JobManager's word.
+func (p *stage) concurrent(ctx context.Context, id string) (bool, error) {
+	vertices, err := p.cluster.Vertices(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	for _, v := range vertices {
+		var answer struct {
+			Subtasks []struct {
+				Others []struct{} `json:"other-concurrent-attempts"`
+			} `json:"subtasks"`
+		}
+		if err := p.cluster.Get(ctx, "/jobs/"+id+"/vertices/"+v.ID, &answer); err != nil {
+			return false, err
+		}
+		for _, s := range answer.Subtasks {
+			if len(s.Others) > 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// sameNames are two jobs whose threads cannot be told apart by their names.
+var sameNames = &scenario{
+	name:  "same-vertex-names",
+	about: "two different jobs with the same vertex names on one TaskManager; the leader is killed and both are restored",
+	options: func(string) lab.Options {
+		return lab.Options{HA: lab.ZooKeeper, Mode: lab.Session, TaskManagers: 1, Slots: 4, Parallelism: 2}
+	},
+	play: func(p *stage) error {
+		for _, name := range []string{"orders", "invoices"} {
+			if _, err := p.cluster.RunJob(p.ctx, lab.JobOptions{Args: []string{"--name", name}, Parallelism: 2}); err != nil {
+				return err
+			}
+		}
+		if err := p.cluster.WaitRunning(p.ctx); err != nil {
+			return err
+		}
+		if err := p.watch(); err != nil {
+			return err
+		}
+		bothWell := func(failovers float64) func(s *sample) bool {
+			return func(s *sample) bool {
+				counted, _ := s.Sum("job_failovers_total")
+				well, _ := s.Sum("job_verdict", "verdict", "ok")
+				return well == 2 && counted == failovers
+			}
+		}
+		if _, err := p.await("the verdict ok on both jobs", time.Now(), bothWell(0)); err != nil {
+			return err
+		}
+		if _, _, err := p.killLeader(); err != nil {
+			return err
+		}
+		if _, err := p.await("the verdict ok on both jobs, each with a failover", time.Now(), bothWell(2)); err != nil {
+			return err
+		}
+		return p.noAlarm()
+	},
+}
+
+// load keeps JobManagers and TaskManagers busy.
+var load = &scenario{
+	name:    "load",
+	about:   "eight clients ask the JobManagers without pause while tasks write without pause; in the middle the leader is killed",
+	options: highlyAvailable("--pause", "0"),
+	play: func(p *stage) error {
+		if err := p.begin(); err != nil {
+			return err
+		}
+		before, err := p.startTime()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+		defer cancel()
+		var answers atomic.Int64
+		var clients sync.WaitGroup
+		defer clients.Wait()
+		for range 8 {
+			clients.Go(func() { p.askOn(ctx, &answers) })
+		}
+		if err := p.pause(10 * time.Second); err != nil {
+			return err
+		}
+		if _, _, err := p.killLeader(); err != nil {
+			return err
+		}
+		if err := p.restored(before); err != nil {
+			return err
+		}
+		if _, err := p.await("the verdict ok and one failover, under load", time.Now(), func(s *sample) bool {
+			n, _ := s.Value("job_failovers_total")
+			return s.Verdict("") == "ok" && n == 1
+		}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		p.result.note("%d answers to others in a minute", answers.Load())
+		return p.noAlarm()
+	},
+}
+
+// askOn asks what a busy web UI asks, until ctx is done. While there is no leader there are no answers, and it does not hurry then.
+func (p *stage) askOn(ctx context.Context, answers *atomic.Int64) {
+	for ctx.Err() == nil {
+		jobs, err := p.cluster.Jobs(ctx)
+		if err != nil || len(jobs) == 0 {
+			_ = p.pause(100 * time.Millisecond)
+			continue
+		}
+		var ignored any
+		ids, _ := p.cluster.RegisteredTaskManagers(ctx)
+		paths := []string{"/jobs/" + jobs[0].ID, "/overview"}
+		for _, id := range ids {
+			paths = append(paths, "/taskmanagers/"+id+"/thread-dump", "/taskmanagers/"+id)
+		}
+		for _, path := range paths {
+			if p.cluster.Get(ctx, path, &ignored) == nil {
+				answers.Add(1)
+			}
+		}
+	}
+}
