@@ -8,74 +8,94 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
-// checkPage checks that a page tells job, cluster and TaskManager. What is right is asked of the exporter's series, and of the recording: the
-// only TaskManager with tasks of two execution graphs.
-func (s *stack) checkPage(ctx context.Context, page message) error {
-	advised, err := s.prometheus.instant(ctx, `flink_lineage_taskmanager_restart_advised{instance="incident"}`)
+// tally counts checks.
+type tally struct{ passed, failed int }
+
+// check counts a check and tells how it ended.
+func (t *tally) check(what string, err error) {
 	if err != nil {
-		return err
+		t.failed++
+		fmt.Printf("FAILED %s: %s\n", what, err)
+		return
 	}
-	if len(advised) != 1 {
-		return fmt.Errorf("%d TaskManagers are advised to be restarted, want 1", len(advised))
-	}
-	want := advised[0].Metric
-	fmt.Printf("The page says: %s\n", page.Annotations["description"])
+	t.passed++
+	fmt.Printf("ok     %s\n", what)
+}
+
+// culprit is the job that runs twice and the TaskManager that is to be restarted.
+type culprit struct{ jobID, jobName, taskManager string }
+
+var advice = regexp.MustCompile(`Restart TaskManager (\S+) \((\w+)\)\.$`)
+
+// checkPage checks that a page tells job, cluster, since when, and the one TaskManager to restart, and leads to its page of the runbook.
+func checkPage(page message, instance string, want culprit) error {
 	var errs []error
 	for label, value := range map[string]string{
-		"severity": "critical", "instance": "incident", "job_id": want["job_id"], "job_name": want["job_name"],
+		"severity": "critical", "instance": instance, "job_id": want.jobID, "job_name": want.jobName,
 	} {
 		if page.Labels[label] != value {
 			errs = append(errs, fmt.Errorf("the page has %s=%q, want %q", label, page.Labels[label], value))
 		}
 	}
-	for _, text := range []string{want["job_name"], want["job_id"], want["tm_id"], want["reason"], " since "} {
-		if text == "" || !strings.Contains(page.Annotations["description"], text) {
+	description := page.Annotations["description"]
+	for _, text := range []string{want.jobName, want.jobID, " since "} {
+		if text == "" || !strings.Contains(description, text) {
 			errs = append(errs, fmt.Errorf("the page's description lacks %q", text))
 		}
 	}
-	crowded, err := s.prometheus.instant(ctx, `sum by (tm_id) (flink_lineage_taskmanager_tasks{instance="incident", view="threads"})
-> sum by (tm_id) (flink_lineage_taskmanager_tasks{instance="incident", view="jobmanager"})`)
-	errs = append(errs, err)
-	if len(crowded) != 1 || crowded[0].Metric["tm_id"] != want["tm_id"] {
-		errs = append(errs, fmt.Errorf("thread dumps show more tasks than expected on %v, the page tells to restart %s", crowded, want["tm_id"]))
+	if m := advice.FindStringSubmatch(description); m == nil || m[1] != want.taskManager || m[2] != "stale_execution_graph" {
+		errs = append(errs, fmt.Errorf("the page does not tell to restart %s alone for the reason stale_execution_graph", want.taskManager))
 	}
-	page.Annotations["runbook_url"] = filepath.Base(page.Annotations["runbook_url"])
-	if _, err := os.Stat(filepath.Join("alerts/runbook", page.Annotations["runbook_url"])); err != nil {
-		errs = append(errs, err)
+	_, err := os.Stat(filepath.Join("alerts/runbook", filepath.Base(page.Annotations["runbook_url"])))
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%w; the page says: %s", err, description)
+	}
+	return nil
+}
+
+// checkClean checks that the clean failover of an instance was counted once and is there as information, that no alert of a duplicate waited
+// for its time, and that no one was told of anything.
+func (s *stack) checkClean(ctx context.Context, instance string) error {
+	failovers, err := s.prometheus.instant(ctx, fmt.Sprintf(`flink_lineage_job_failovers_total{instance=%q}`, instance))
+	errs := []error{err}
+	if len(failovers) != 1 || failovers[0].value() != 1 {
+		errs = append(errs, fmt.Errorf("the failover was not counted once: %v", failovers))
+	}
+	informed, err := s.prometheus.holds(ctx, fmt.Sprintf(`ALERTS{alertname="FlinkLineageJobFailover", alertstate="firing", instance=%q}`, instance))
+	if errs = append(errs, err); !informed {
+		errs = append(errs, errors.New("FlinkLineageJobFailover does not fire"))
+	}
+	pending, err := s.prometheus.instant(ctx, fmt.Sprintf(`count_over_time(ALERTS{alertname=~"FlinkLineageDuplicate.*", instance=%q}[15m])`, instance))
+	if errs = append(errs, err); len(pending) > 0 {
+		errs = append(errs, fmt.Errorf("there was an alert of a duplicate: %v", pending))
+	}
+	for _, m := range s.receiver.all() {
+		if m.Labels["instance"] == instance {
+			errs = append(errs, fmt.Errorf("%s was sent to %s", m.Labels["alertname"], m.receiver))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// checkQuiet checks that the clean failover was seen, and that no one was told of it but as information; and that the incident was told of
-// once, and not by its consequences.
-func (s *stack) checkQuiet(ctx context.Context) error {
-	failovers, err := s.prometheus.instant(ctx, `flink_lineage_job_failovers_total{instance="clean"}`)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	if len(failovers) != 1 || failovers[0].value() != 1 {
-		errs = append(errs, fmt.Errorf("the clean failover was not counted once: %v", failovers))
-	}
+// checkOnePage checks that the incident of an instance was told of by its page alone, not by its consequences.
+func (s *stack) checkOnePage(instance string) error {
 	told := map[string]bool{}
 	for _, m := range s.receiver.all() {
-		told[fmt.Sprintf("%s to %s", m.Labels["alertname"], m.receiver)] = true
-		if m.Labels["instance"] == "clean" {
-			errs = append(errs, fmt.Errorf("the clean failover was told of: %s to %s", m.Labels["alertname"], m.receiver))
+		if m.Labels["instance"] == instance {
+			told[fmt.Sprintf("%s to %s", m.Labels["alertname"], m.receiver)] = true
 		}
 	}
-	if len(told) != 1 {
-		errs = append(errs, fmt.Errorf("the incident was told of by %v, want the one page", told))
+	if len(told) != 1 || !told[duplicate+" to page"] {
+		return fmt.Errorf("the incident was told of by %v, want the one page", told)
 	}
-	if len(errs) == 0 {
-		fmt.Println("The clean failover was counted, and told nobody. Of the incident there was the one page.")
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // panelResult is what a query of a panel returned.
@@ -127,8 +147,9 @@ func (s *stack) runPanels(ctx context.Context) ([]panelResult, error) {
 	if err != nil || len(files) == 0 {
 		return nil, fmt.Errorf("no dashboards found: %w", err)
 	}
-	variables := strings.NewReplacer("$__rate_interval", (5 * scrapeInterval).String(), "$__range", "5m",
+	variables := strings.NewReplacer("$__rate_interval", (5 * s.interval).String(), "$__range", "5m",
 		"$job", ".*", "$instance", ".*", "$flink_job", ".*", "$taskmanager", ".*")
+	now := time.Now()
 	var results []panelResult
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -154,7 +175,7 @@ func (s *stack) runPanels(ctx context.Context) ([]panelResult, error) {
 				if target.Instant {
 					r.Result, err = s.prometheus.instant(ctx, r.Expr)
 				} else {
-					r.Result, err = s.prometheus.lately(ctx, r.Expr, 2*time.Minute)
+					r.Result, err = s.prometheus.between(ctx, r.Expr, now.Add(-2*time.Minute), now, s.interval)
 				}
 				if err != nil {
 					return nil, fmt.Errorf("%s: %w", r.name(), err)

@@ -304,12 +304,12 @@ func (c *canvas) timeline(p *drawnPanel, result []series, x, y, w, h int) {
 		times, values := result[i].points()
 		for k := 0; k < len(times); {
 			begin := k
-			for k < len(times) && values[k] == values[begin] && (k == begin || times[k]-times[k-1] < 2*scrapeInterval.Seconds()) {
+			for k < len(times) && values[k] == values[begin] && (k == begin || times[k]-times[k-1] < 2*replayedInterval.Seconds()) {
 				k++
 			}
 			words, color := p.shown(values[begin])
 			left := x + names + int((times[begin]-from)/(to-from)*float64(w-names))
-			right := x + names + int((times[k-1]+scrapeInterval.Seconds()-from)/(to-from)*float64(w-names))
+			right := x + names + int((times[k-1]+replayedInterval.Seconds()-from)/(to-from)*float64(w-names))
 			right = min(right, x+w)
 			c.rect(left, top+1, max(right-left, 2), max(each-3, 1), color)
 			if right-left > 40 && each > 14 {
@@ -343,7 +343,7 @@ func (c *canvas) lines(p *drawnPanel, result []series, x, y, w, h int) {
 		for k := range times {
 			move := "L"
 			// A gap is a time in which it was not known.
-			if k == 0 || times[k]-times[k-1] > 2*scrapeInterval.Seconds() {
+			if k == 0 || times[k]-times[k-1] > 2*replayedInterval.Seconds() {
 				move = "M"
 			}
 			fmt.Fprintf(&path, "%s%.1f %.1f", move, float64(x+axis)+(times[k]-from)/(to-from)*float64(w-axis),

@@ -35,14 +35,19 @@ func (p *prometheus) instant(ctx context.Context, query string) ([]series, error
 	return p.ask(ctx, "/api/v1/query", url.Values{"query": {query}})
 }
 
-// lately asks for the values of the last minutes.
-func (p *prometheus) lately(ctx context.Context, query string, span time.Duration) ([]series, error) {
-	now := time.Now()
+// between asks for the values between two moments.
+func (p *prometheus) between(ctx context.Context, query string, begin, end time.Time, step time.Duration) ([]series, error) {
 	return p.ask(ctx, "/api/v1/query_range", url.Values{
 		"query": {query},
-		"start": {strconv.FormatInt(now.Add(-span).Unix(), 10)}, "end": {strconv.FormatInt(now.Unix(), 10)},
-		"step": {scrapeInterval.String()},
+		"start": {strconv.FormatInt(begin.Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)},
+		"step": {step.String()},
 	})
+}
+
+// holds asks whether a query returns anything.
+func (p *prometheus) holds(ctx context.Context, query string) (bool, error) {
+	found, err := p.instant(ctx, query)
+	return len(found) > 0, err
 }
 
 func (p *prometheus) ask(ctx context.Context, path string, values url.Values) ([]series, error) {

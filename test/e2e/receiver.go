@@ -25,6 +25,7 @@ type receiver struct {
 // message is one alert of a message to a receiver.
 type message struct {
 	receiver    string
+	received    time.Time
 	Status      string            `json:"status"`
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -55,7 +56,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range body.Alerts {
-		m.receiver = request.URL.Path[1:]
+		m.receiver, m.received = request.URL.Path[1:], time.Now()
 		if !slices.ContainsFunc(r.messages, func(old message) bool { return old.is(m.receiver, m.Labels["alertname"], m.Status) }) {
 			fmt.Printf("%s to %s: %s %s %s\n", time.Now().Format(time.TimeOnly), m.receiver, m.Labels["alertname"], m.Labels["instance"], m.Status)
 		}

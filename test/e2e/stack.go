@@ -21,6 +21,7 @@ import (
 // stack is everything that was started.
 type stack struct {
 	dir        string
+	interval   time.Duration
 	processes  []*process
 	receiver   *receiver
 	prometheus *prometheus
@@ -35,10 +36,23 @@ type process struct {
 	ended chan struct{}
 }
 
-// start builds the exporter and starts one for each cluster, by name, with Prometheus, Alertmanager and a receiver for its messages. What was
-// started has to be stopped even if there is an error.
-func start(ctx context.Context, dir string, clusters map[string]*replayed) (*stack, error) {
-	s := &stack{dir: dir}
+// target is an exporter to start and to scrape.
+type target struct {
+	// instance is the name of its cluster.
+	instance string
+	// flags tell it where its cluster is.
+	flags []string
+	// relay is what Prometheus scrapes in place of the exporter, if there is one.
+	relay *relay
+}
+
+// start builds the exporter and starts one for each target, with Prometheus, which scrapes them and evaluates the rules at an interval,
+// Alertmanager, and a receiver for its messages. What was started has to be stopped even if there is an error.
+func start(ctx context.Context, dir string, interval time.Duration, exporters ...target) (*stack, error) {
+	s := &stack{dir: dir, interval: interval}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return s, err
+	}
 	var err error
 	if s.receiver, err = listen(); err != nil {
 		return s, err
@@ -50,22 +64,20 @@ func start(ctx context.Context, dir string, clusters map[string]*replayed) (*sta
 		return s, fmt.Errorf("go build: %w", err)
 	}
 	var targets strings.Builder
-	for name, c := range clusters {
+	for _, t := range exporters {
 		address, err := freeAddress()
 		if err != nil {
 			return s, err
 		}
-		args := []string{"--web.listen-address=" + address, "--taskmanager.metrics-ports=", "--threads.interval=0s"}
-		for _, u := range c.server.JobManagerURLs() {
-			args = append(args, "--flink.url="+u)
-		}
-		for _, u := range c.server.ReporterURLs() {
-			args = append(args, "--taskmanager.metrics-url="+u)
-		}
-		if err := s.run("exporter-"+name, binary, args...); err != nil {
+		args := append([]string{"--web.listen-address=" + address, "--taskmanager.metrics-ports="}, t.flags...)
+		if err := s.run("exporter-"+t.instance, binary, args...); err != nil {
 			return s, err
 		}
-		fmt.Fprintf(&targets, "      - targets: [%q]\n        labels: {instance: %s}\n", address, name)
+		if t.relay != nil {
+			t.relay.watch("http://" + address + "/metrics")
+			address = t.relay.address
+		}
+		fmt.Fprintf(&targets, "      - targets: [%q]\n        labels: {instance: %s}\n", address, t.instance)
 	}
 
 	manager, err := freeAddress()
@@ -101,7 +113,7 @@ alerting:
 scrape_configs:
   - job_name: flink-lineage
     static_configs:
-%[3]s`, scrapeInterval, manager, targets.String())
+%[3]s`, interval, manager, targets.String())
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(scrape), 0o600); err != nil {
 		return s, err
 	}
