@@ -125,7 +125,7 @@ func run(ctx context.Context, s *settings) (passed, failed int) {
 				failed++
 				fmt.Printf("FAILED %s, %s: %v\n", a.name, k.name, err)
 			}
-			fmt.Printf("--- %s, %s: %d steps (%.0f s)\n", a.name, k.name, len(r.Steps), time.Since(begin).Seconds())
+			fmt.Printf("--- %s, %s: %d steps (%.0f s); %s\n", a.name, k.name, len(r.Steps), time.Since(begin).Seconds(), r)
 			results = append(results, r)
 		}
 	}

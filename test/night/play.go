@@ -47,6 +47,13 @@ func (r *result) Ledger() bool { return r.Act == beamAct }
 // Overlap is how long old and new wrote beside each other, negative for a gap.
 func (r *result) Overlap() float64 { return r.LastOld - r.FirstNew }
 
+// String is what was measured, in a line.
+func (r *result) String() string {
+	return fmt.Sprintf("after the kill: unknown %.1f s, standby leads %.1f s, restored %.1f s from %s, seen %.1f s (scrape %d), old wrote until %.1f s, "+
+		"new from %.1f s; twice for %.1f s; ok in scrape %d after the restart; %d scrapes, the longest %.1f s",
+		r.Unknown, r.Leads, r.Restored, r.RestoredBy, r.Seen, r.SeenNumber, r.LastOld, r.FirstNew, r.DoubledFor, r.Cleared, r.Scrapes, r.Longest)
+}
+
 // play plays one act. Its result has the steps that came out right.
 func play(ctx context.Context, s *settings, k kind, a *act) (*result, error) {
 	r := &result{Act: a, HA: k}

@@ -34,14 +34,14 @@ func restWords(ctx context.Context, c *lab.Cluster) string {
 
 // noAnswer says why there is no answer, without its address.
 func noAnswer(err error) string {
-	var status *lab.StatusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*lab.StatusError](err); ok {
 		return fmt.Sprintf("HTTP %d", status.Code)
 	}
 	return "no answer"
 }
 
-// exporterWords is what one scrape says; "–" is a series that is absent.
+// exporterWords is what one scrape says; "–" is a series that is absent. Orphans and restarts have series only where there are some: without any
+// the word is "none", or "–" while nothing is known of jobs.
 type exporterWords struct {
 	Up, Electing, Verdict string
 	Graphs                string
@@ -66,11 +66,23 @@ func wordsOf(s *scrape.Sample) exporterWords {
 		Graphs:     count(s.Sum("job_execution_graphs")),
 		ByReporter: count(s.Sum("duplicate_subtasks", "view", "reporter")),
 		ByThreads:  count(s.Sum("duplicate_subtasks", "view", "threads")),
-		Orphans:    count(s.Sum("orphan_executions")),
 		Readers:    count(s.Sum("source_readers", "state", "live")),
 		Duplicates: count(s.Sum("duplicate_readers")),
-		Restart:    "none",
+		Orphans:    "–",
+		Restart:    "–",
 		Ratio:      "–",
+	}
+	if w.Up == "1" {
+		w.Orphans, w.Restart = "none", "none"
+	}
+	var orphans []string
+	for _, view := range []string{"reporter", "threads"} {
+		if v, ok := s.Sum("orphan_executions", "view", view); ok {
+			orphans = append(orphans, fmt.Sprintf("%.0f by %s", v, view))
+		}
+	}
+	if len(orphans) > 0 {
+		w.Orphans = strings.Join(orphans, ", ")
 	}
 	if w.Verdict == "" {
 		w.Verdict = "–"

@@ -19,20 +19,34 @@ flink_lineage_source_amplification_ratio{job_id="j"} 2.004
 flink_lineage_taskmanager_restart_advised{job_id="j",tm_id="a",reason="duplicate_reader"} 1
 `
 
+const orphaned = `flink_lineage_job_verdict{job_id="j",verdict="duplicate"} 1
+flink_lineage_job_execution_graphs{job_id="j"} 2
+flink_lineage_duplicate_subtasks{job_id="j",view="reporter"} 6
+flink_lineage_duplicate_subtasks{job_id="j",view="threads"} 6
+flink_lineage_orphan_executions{job_id="j",tm_id="a",view="reporter",reason="stale_execution_graph"} 6
+flink_lineage_taskmanager_restart_advised{job_id="j",tm_id="a",reason="stale_execution_graph"} 1
+`
+
 func TestWords(t *testing.T) {
 	s, err := scrape.Parse(doubled)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := exporterWords{Up: "1", Electing: "–", Verdict: "duplicate", Graphs: "1", ByReporter: "0", ByThreads: "–", Orphans: "–", Readers: "12", Duplicates: "6",
+	want := exporterWords{Up: "1", Electing: "–", Verdict: "duplicate", Graphs: "1", ByReporter: "0", ByThreads: "–", Orphans: "none", Readers: "12", Duplicates: "6",
 		Restart: "its TaskManager: duplicate_reader", Ratio: "2.00"}
 	if got := wordsOf(s); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
+	if s, err = scrape.Parse(orphaned); err != nil {
+		t.Fatal(err)
+	}
+	if got := wordsOf(s); got.Orphans != "6 by reporter" || got.Graphs != "2" {
+		t.Errorf("with orphans: %+v", got)
+	}
 	if s, err = scrape.Parse("flink_lineage_up 0\n"); err != nil {
 		t.Fatal(err)
 	}
-	if got := wordsOf(s); got.Up != "0" || got.Verdict != "–" || got.Duplicates != "–" {
+	if got := wordsOf(s); got.Up != "0" || got.Verdict != "–" || got.Restart != "–" || got.Duplicates != "–" {
 		t.Errorf("without a job: %+v", got)
 	}
 }
@@ -43,13 +57,7 @@ func TestDouble(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	zombies, err := scrape.Parse(`flink_lineage_job_verdict{job_id="j",verdict="duplicate"} 1
-flink_lineage_job_execution_graphs{job_id="j"} 2
-flink_lineage_duplicate_subtasks{job_id="j",view="reporter"} 6
-flink_lineage_duplicate_subtasks{job_id="j",view="threads"} 6
-flink_lineage_orphan_executions{job_id="j",tm_id="a",view="reporter",reason="stale_execution_graph"} 6
-flink_lineage_taskmanager_restart_advised{job_id="j",tm_id="a",reason="stale_execution_graph"} 1
-`)
+	zombies, err := scrape.Parse(orphaned)
 	if err != nil {
 		t.Fatal(err)
 	}
