@@ -6,9 +6,10 @@ IMAGE  ?= flink-lineage-exporter
 FUZZTIME  ?= 30s
 BENCHTIME ?= 1s
 COUNT     ?= 6
-# More arguments for go test and for the lab.
+# More arguments for go test, the lab and the end-to-end test.
 TESTFLAGS ?=
 LABFLAGS  ?=
+E2EFLAGS  ?=
 
 # What --version and flink_lineage_exporter_build_info say: from git, or from the environment where there is none.
 VERSION  ?= $(shell sed -n "s|^## \([0-9][0-9.]*\).*|\1|p" CHANGELOG.md | head -n 1)
@@ -88,8 +89,8 @@ examples: ## Check the examples and the mixin; builds kustomize, helm and jsonne
 	sh examples/test.sh
 
 .PHONY: e2e
-e2e: ## An incident replayed to real Prometheus and Alertmanager: who is paged, when, and what the dashboards' queries return.
-	sh test/e2e/run.sh
+e2e: ## An incident and a clean failover, replayed and on real Flink, in real Prometheus and Alertmanager: who is paged, and when.
+	sh test/e2e/run.sh $(E2EFLAGS)
 
 .PHONY: demo
 demo: ## Run the exporter on a recorded incident; needs neither Flink nor network.
