@@ -62,14 +62,15 @@ func (w *beamWorld) written(ctx context.Context, t time.Time) (string, error) {
 	return fmt.Sprintf("%d rows since the kill", rows.Rows), err
 }
 
-// count counts the rows of what is produced for a while from now on, once each reader had a checkpoint's time for them.
+// count counts the rows of what is produced for a while from now on, once no record produced so far is missing and each reader had a checkpoint's
+// time for them.
 func (w *beamWorld) count(ctx context.Context) (rows beam.Rows, byOne int, err error) {
 	since := time.Now()
 	if err := pause(ctx, watched); err != nil {
 		return rows, 0, err
 	}
 	until := time.Now()
-	if _, err := w.run.WaitRows(ctx, since, until); err != nil {
+	if _, err := w.run.WaitRows(ctx, time.Time{}, until); err != nil {
 		return rows, 0, err
 	}
 	if err := waitCheckpoint(ctx, w.run.Cluster); err != nil {
@@ -103,7 +104,9 @@ func (w *beamWorld) twice(ctx context.Context) (string, error) {
 
 func (w *beamWorld) double(s *scrape.Sample, taskManager string) bool {
 	surplus, _ := s.Sum("duplicate_readers")
-	return s.Verdict("") == "duplicate" && surplus == parallelism && len(s.Series("orphan_executions")) == 0 && onlyRestart(s, taskManager, "duplicate_reader")
+	tasks, told := s.Sum("duplicate_subtasks")
+	return s.Verdict("") == "duplicate" && surplus == parallelism && told && tasks == 0 && len(s.Series("orphan_executions")) == 0 &&
+		onlyRestart(s, taskManager, "duplicate_reader")
 }
 
 func (w *beamWorld) well(s *scrape.Sample) bool {
