@@ -18,9 +18,9 @@ var beamAct = &act{name: "beam", Sink: "PostgreSQL", start: startBeam}
 // beamWorld is a Beam pipeline from Kafka to PostgreSQL.
 type beamWorld struct{ run *beam.Run }
 
-func startBeam(ctx context.Context, k kind) (world, error) {
+func startBeam(ctx context.Context, k kind, conf map[string]string) (world, error) {
 	run, err := beam.Start(ctx, beam.Options{
-		Flink: flinkVersion, HA: k.ha, HDFS: true, Parallelism: parallelism, Slots: slots, Partitions: parallelism, FlinkConf: nightConf, Log: logTo,
+		Flink: flinkVersion, HA: k.ha, HDFS: true, Parallelism: parallelism, Slots: slots, Partitions: parallelism, FlinkConf: conf, Log: logTo,
 	})
 	if err != nil {
 		return nil, err

@@ -44,6 +44,12 @@ var nightConf = map[string]string{
 	"high-availability.zookeeper.client.connection-timeout":       "15000",
 }
 
+// shortConf makes the short form shorter.
+var shortConf = map[string]string{
+	"execution.checkpointing.interval": "3 s",
+	"heartbeat.interval":               "3000", // two that fail, and a TaskManager that was killed is lost
+}
+
 // zombieConf lets tasks that ignore cancellation live on: the TaskManager neither gives up its slots before the new leader is there (10 s by
 // default) nor ends itself because a task does not end (180 s).
 var zombieConf = map[string]string{

@@ -58,7 +58,7 @@ func parse(args []string) (*settings, error) {
 	app.HelpFlag.Short('h')
 	app.Flag("ha", "High availability, by comma: kubernetes, zookeeper. Default: both, or with --short zookeeper.").StringVar(&kindNames)
 	app.Flag("acts", "Acts, by comma: beam, zombie.").Default("beam,zombie").StringVar(&actNames)
-	app.Flag("short", "Without the ledger, which takes minutes.").BoolVar(&s.short)
+	app.Flag("short", "Without the ledger, which takes minutes, and with more frequent checkpoints and heartbeats.").BoolVar(&s.short)
 	app.Flag("out", "Markdown file to tell the story in, if everything passed. It takes all acts and both kinds of high availability.").StringVar(&s.out)
 	app.Flag("exporter", "Binary of the exporter; built if not given.").StringVar(&s.exporter)
 	app.Flag("keep", "Folder for the scrape of each step.").StringVar(&s.keep)

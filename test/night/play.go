@@ -59,7 +59,11 @@ func play(ctx context.Context, s *settings, k kind, a *act) (*result, error) {
 	r := &result{Act: a, HA: k}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
-	w, err := a.start(ctx, k)
+	conf := nightConf
+	if s.short {
+		conf = with(nightConf, shortConf)
+	}
+	w, err := a.start(ctx, k, conf)
 	if err != nil {
 		return r, err
 	}

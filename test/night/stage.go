@@ -16,8 +16,8 @@ import (
 type act struct {
 	name string
 	Sink string // what the job writes to
-	// start starts what the act is played on.
-	start func(ctx context.Context, k kind) (world, error)
+	// start starts what the act is played on, with these options of Flink.
+	start func(ctx context.Context, k kind, conf map[string]string) (world, error)
 }
 
 var acts = map[string]*act{"beam": beamAct, "zombie": zombieAct}
@@ -128,13 +128,13 @@ func (p *stage) wait(ctx context.Context, what string, cond func(context.Context
 	return p.cluster().Wait(ctx, what, cond)
 }
 
-// waitCheckpoint waits for a checkpoint completed after the call: without one a failover restores nothing, and what a sink holds back is
-// written at a checkpoint at the latest.
+// waitCheckpoint waits for a checkpoint that began after the call: without one a failover restores nothing, and what a sink holds back is written at
+// a checkpoint at the latest.
 func waitCheckpoint(ctx context.Context, c *lab.Cluster) error {
-	before := -1
+	begin := time.Now().UnixMilli()
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	return c.Wait(ctx, "a checkpoint is complete", func(ctx context.Context) (bool, error) {
+	return c.Wait(ctx, "a new checkpoint is complete", func(ctx context.Context) (bool, error) {
 		jobs, err := c.Jobs(ctx)
 		if err != nil {
 			return false, err
@@ -143,17 +143,16 @@ func waitCheckpoint(ctx context.Context, c *lab.Cluster) error {
 			return false, fmt.Errorf("%d jobs in place of one", len(jobs))
 		}
 		var answer struct {
-			Counts struct {
-				Completed int `json:"completed"`
-			} `json:"counts"`
+			Latest struct {
+				Completed *struct {
+					Begin int64 `json:"trigger_timestamp"`
+				} `json:"completed"`
+			} `json:"latest"`
 		}
 		if err := c.Get(ctx, "/jobs/"+jobs[0].ID+"/checkpoints", &answer); err != nil {
 			return false, err
 		}
-		if before < 0 {
-			before = answer.Counts.Completed
-		}
-		return answer.Counts.Completed > before+1, nil // the next one may have begun before the call
+		return answer.Latest.Completed != nil && answer.Latest.Completed.Begin >= begin, nil
 	})
 }
 

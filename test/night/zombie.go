@@ -24,15 +24,15 @@ type zombieWorld struct {
 	dir   string
 }
 
-func startZombie(ctx context.Context, k kind) (world, error) {
+func startZombie(ctx context.Context, k kind, conf map[string]string) (world, error) {
 	w := &zombieWorld{}
-	if err := w.start(ctx, k); err != nil {
+	if err := w.start(ctx, k, conf); err != nil {
 		return nil, errors.Join(err, w.stop())
 	}
 	return w, nil
 }
 
-func (w *zombieWorld) start(ctx context.Context, k kind) error {
+func (w *zombieWorld) start(ctx context.Context, k kind, conf map[string]string) error {
 	var err error
 	if w.dir, err = os.MkdirTemp("", "flink-night-"); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (w *zombieWorld) start(ctx context.Context, k kind) error {
 	}
 	w.flink, err = lab.Start(ctx, lab.Options{
 		Version: flinkVersion, HA: k.ha, TaskManagers: 1, Slots: slots, Parallelism: parallelism, JobArgs: []string{"--mode", "zombie"},
-		FlinkConf: with(w.hdfs.FlinkConf(), nightConf, zombieConf), Classpath: w.hdfs.Classpath(),
+		FlinkConf: with(w.hdfs.FlinkConf(), conf, zombieConf), Classpath: w.hdfs.Classpath(),
 		JVMArgs: []string{"-Xmx512m", "-XX:MaxMetaspaceSize=384m"}, Dir: filepath.Join(w.dir, "flink"), Log: logTo,
 	})
 	return err
