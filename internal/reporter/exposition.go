@@ -23,6 +23,8 @@ var (
 	prefixTask        = []byte("flink_taskmanager_job_task_")
 	nameRecordsIn     = []byte("flink_taskmanager_job_task_numRecordsIn")
 	nameOperatorOut   = []byte("flink_taskmanager_job_task_operator_numRecordsOut")
+	// Only source operators of FLIP-27 have it, from the moment on they are there.
+	nameSourceErrors = []byte("flink_taskmanager_job_task_operator_numRecordsInErrors")
 	// Flink's KafkaSource (flink-connector-kafka), labels topic and partition.
 	nameKafkaOffset = []byte("flink_taskmanager_job_task_operator_KafkaSourceReader_topic_partition_currentOffset")
 	// Beam's KafkaIO on Flink's runner: the split's index in between.
@@ -59,6 +61,8 @@ type reading struct {
 	index map[string]int
 	// sources has what each execution tells of itself as a source; whether it is one shows at the end.
 	sources []lineage.SourceProgress
+	// heads has whether a source of FLIP-27 is at the head of each execution's chain.
+	heads []bool
 }
 
 // Read reads an exposition line by line and holds no more of it than one line and the executions found. It returns one Reading for each
@@ -166,6 +170,7 @@ func (rd *reading) add(name []byte, l *labels, value float64, key []byte) []byte
 		rd.index[string(key)] = i
 		rd.Executions = append(rd.Executions, e)
 		rd.sources = append(rd.sources, lineage.SourceProgress{})
+		rd.heads = append(rd.heads, false)
 	}
 	source := &rd.sources[i]
 	switch {
@@ -178,6 +183,8 @@ func (rd *reading) add(name []byte, l *labels, value float64, key []byte) []byte
 		if count(value) {
 			source.RecordsOut = value
 		}
+	case bytes.Equal(name, nameSourceErrors) && bytes.Equal(l.operatorID, l.vertexID):
+		rd.heads[i] = true
 	case bytes.Equal(name, nameKafkaOffset):
 		partition, err := strconv.Atoi(string(l.partition))
 		if err == nil && partition >= 0 && len(l.topic) > 0 && !math.IsNaN(value) && !math.IsInf(value, 0) {
@@ -208,11 +215,12 @@ func (rd *reading) add(name []byte, l *labels, value float64, key []byte) []byte
 // count is whether a value can be a number of records; NaN and infinity cannot.
 func count(value float64) bool { return value >= 0 && !math.IsInf(value, 0) }
 
-// settle tells sources, which take no records in, from other tasks once every series is read.
+// settle tells sources from other tasks once every series is read. Sources take no records in, but since Flink 1.19 a task counts as taken in
+// what its source of FLIP-27 read (FLINK-33681).
 func (rd *reading) settle() {
 	for i := range rd.Executions {
 		e, source := &rd.Executions[i], &rd.sources[i]
-		if e.RecordsIn > 0 || source.RecordsOut == 0 && source.Splits == nil && source.Partitions == nil {
+		if e.RecordsIn > 0 && !rd.heads[i] || source.RecordsOut == 0 && source.Splits == nil && source.Partitions == nil {
 			continue
 		}
 		e.RecordsIn = source.RecordsOut

@@ -52,6 +52,36 @@ func series(name string, subtask int, value string, replaced ...string) string {
 	return b.String() + "} " + value + "\n"
 }
 
+// TestSources: since Flink 1.19 a source of FLIP-27 takes in what it reads; other tasks with records out are none.
+func TestSources(t *testing.T) {
+	const recErrors = "flink_taskmanager_job_task_operator_numRecordsInErrors"
+	out := series("flink_taskmanager_job_task_operator_numRecordsOut", 0, "5")
+	head := series(recErrors, 0, "0")
+	later := series(recErrors, 0, "0", "operator_id", "ab")
+	in := func(value string) string { return series(recIn, 0, value) }
+	for _, tc := range []struct {
+		name, text string
+		source     bool
+		records    float64
+	}{
+		{"nothing taken in", in("0") + out, true, 5},
+		{"a task that takes in", in("7") + out, false, 7},
+		{"a source of FLIP-27 since 1.19", in("7") + out + head, true, 5},
+		{"in another order", head + out + in("7"), true, 5},
+		{"a source of FLIP-27 before its first record", in("0") + head, false, 0},
+		{"an operator further down the chain", in("7") + out + later, false, 7},
+	} {
+		readings, err := Read(strings.NewReader(tc.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := readings[0].Executions[0]
+		if (e.Source != nil) != tc.source || e.RecordsIn != tc.records {
+			t.Errorf("%s: source %+v, %v records, want source %t, %v records", tc.name, e.Source, e.RecordsIn, tc.source, tc.records)
+		}
+	}
+}
+
 // TestTraps: what a text says, however it is written.
 func TestTraps(t *testing.T) {
 	good := series(recIn, 0, "7.0")
