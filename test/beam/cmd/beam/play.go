@@ -349,10 +349,10 @@ func (p *play) record(ctx context.Context, name, note string) error {
 	file := filepath.Join(p.folder, p.flink+"-"+name+".json.gz")
 	args := append(slices.Clone(p.recorder[1:]), file, "--scenario", name, "--note", note)
 	for _, jm := range p.Cluster.JobManagers() {
-		args = append(args, "--jm", jm.URL)
+		args = append(args, "--flink.url", jm.URL)
 	}
 	for _, tm := range p.Cluster.TaskManagers() {
-		args = append(args, "--tm-metrics", tm.ReporterURL)
+		args = append(args, "--taskmanager.metrics-url", tm.ReporterURL)
 	}
 	if out, err := exec.CommandContext(ctx, p.recorder[0], args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("record %s: %w\n%s", name, err, out)

@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	played := lab.Options{Log: out}
 	play.Arg("version", "Release or release line.").Required().StringVar(&played.Version)
 	play.Flag("dir", "Folder for configurations, logs and state (default: a temporary one, removed at the end).").StringVar(&played.Dir)
-	recorder := play.Flag("recorder", "Command that records a cluster; it gets FILE --scenario S --note N --jm URL... --tm-metrics URL...").Required().String()
+	recorder := play.Flag("recorder", "Command that records a cluster; it gets FILE --scenario S --note N --flink.url URL... --taskmanager.metrics-url URL...").Required().String()
 	folder := play.Flag("out", "Folder for the recordings.").Default(".").ExistingDir()
 
 	parsed, err := app.Parse(args)

@@ -132,10 +132,10 @@ func (p *play) record(ctx context.Context, moment, note string) error {
 	file := filepath.Join(p.out, p.Version()+"-"+moment+".json.gz")
 	args := append(slices.Clone(p.recorder[1:]), file, "--scenario", moment, "--note", note)
 	for _, jm := range p.JobManagers() {
-		args = append(args, "--jm", jm.URL)
+		args = append(args, "--flink.url", jm.URL)
 	}
 	for _, tm := range p.TaskManagers() {
-		args = append(args, "--tm-metrics", tm.ReporterURL)
+		args = append(args, "--taskmanager.metrics-url", tm.ReporterURL)
 	}
 	begin := time.Now()
 	if out, err := exec.CommandContext(ctx, p.recorder[0], args...).CombinedOutput(); err != nil {
