@@ -112,6 +112,18 @@ beam-lab: build ## The same with real Kafka, PostgreSQL and Beam, and write docs
 advice: build ## Try what is advised for the night of a failover, and write docs/advice.md; needs Maven and root.
 	go run ./test/acceptance --exporter $(CURDIR)/$(BINARY) --suite advice --versions 1.17.2 --out docs/advice.md $(LABFLAGS)
 
+.PHONY: night
+night: build ## The incident on real systems, with Kubernetes, HDFS, Kafka, Beam and PostgreSQL, told in docs/night.md; needs Maven and root.
+	go run ./test/night --exporter $(CURDIR)/$(BINARY) --out docs/night.md
+
+.PHONY: night-short
+night-short: build ## The same in minutes, with ZooKeeper and without the ledger.
+	go run ./test/night --exporter $(CURDIR)/$(BINARY) --short
+
+.PHONY: night-tell
+night-tell: ## Write docs/night.md anew from what make night measured.
+	go run ./test/night --tell --out docs/night.md
+
 .PHONY: image
 image: ## Build the container image.
 	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg BRANCH=$(BRANCH) --build-arg DATE=$(DATE) -t $(IMAGE) .
