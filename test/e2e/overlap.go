@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -197,15 +198,20 @@ func longestRun(found []series) int {
 	return longest
 }
 
-// settle waits until every JobManager answers and all is well in scrapes that began from now on.
+// settle waits until Prometheus has a scrape that began from now on, in which every JobManager answers and all is well.
 func (o *ordinary) settle(ctx context.Context) error {
 	now := time.Now()
+	var answered time.Time
 	return o.stack.waitFor(ctx, "all is well again", func() (bool, error) {
 		if o.relay.last().Before(now) {
 			return false, nil
 		}
+		if answered.IsZero() {
+			answered = time.Now()
+		}
 		return o.stack.prometheus.holds(ctx, fmt.Sprintf(`count(flink_lineage_job_verdict{verdict="ok"} == 1) == 1
-and count(flink_lineage_jobmanager_up == 1) == %d unless count(flink_lineage_orphan_executions)`, len(o.JobManagers())))
+and count(flink_lineage_jobmanager_up == 1) == %d and count(timestamp(flink_lineage_up) > %d.%03d) unless count(flink_lineage_orphan_executions)`,
+			len(o.JobManagers()), answered.Unix(), answered.Nanosecond()/1e6))
 	})
 }
 
@@ -271,19 +277,22 @@ func printMeasured(results []measured, rules []alerts.Rule) {
 		fmt.Printf(" %s, %s |", m.flink, m.name)
 	}
 	fmt.Printf("\n|---|---|---|%s\n", strings.Repeat("---|", len(results)))
+	var never []string
 	for _, rule := range rules {
+		name, severity := strings.TrimPrefix(rule.Alert, "FlinkLineage"), rule.Labels["severity"]
 		// What only tells is meant to be true.
-		if rule.Labels["severity"] == "info" {
+		if severity == "info" {
 			continue
 		}
-		wait := string(rule.For)
-		if wait == "" {
-			wait = "–"
+		if severity != "critical" && !slices.ContainsFunc(results, func(m measured) bool { return m.held[rule.Alert] > 0 }) {
+			never = append(never, name)
+			continue
 		}
-		fmt.Printf("| %s | %s | %s |", strings.TrimPrefix(rule.Alert, "FlinkLineage"), rule.Labels["severity"], wait)
+		fmt.Printf("| %s | %s | %s |", name, severity, rule.For)
 		for _, m := range results {
 			fmt.Printf(" %d s |", m.held[rule.Alert])
 		}
 		fmt.Println()
 	}
+	fmt.Printf("\nWarnings whose expressions were never true: %s.\n", strings.Join(never, ", "))
 }
