@@ -10,7 +10,7 @@ var (
 	sourceRecords = declare(Metric{
 		Name: "source_records_total", Type: prometheus.CounterValue, Labels: vertexLabels, Collector: Ledger, Stability: Stable,
 		Help: "Records out of this source vertex over all its executions that this exporter saw, orphans and ended ones included. It lacks what an " +
-			"execution sent after the last scrape that saw it.",
+			"execution sent after the last scrape that saw it. Absent on Flink 1.17.0, which counts twice.",
 		Source: "reporter (numRecordsOut of the source operator)",
 	})
 	sourceAmplification = declare(Metric{
@@ -25,7 +25,9 @@ var (
 func collectLedger(e *exposition, balances []ledger.Balance) {
 	for i := range balances {
 		b := &balances[i]
-		e.add(sourceRecords, b.RecordsTotal, b.JobID, b.JobName, b.VertexID, b.VertexName)
+		if b.Why != ledger.WhyMiscounted {
+			e.add(sourceRecords, b.RecordsTotal, b.JobID, b.JobName, b.VertexID, b.VertexName)
+		}
 		if b.Valid {
 			e.add(sourceAmplification, b.Ratio, b.JobID, b.JobName, b.VertexID, b.VertexName, b.Topic)
 		}

@@ -16,6 +16,7 @@ import (
 var verdicts = map[string]lineage.Verdict{
 	"1.15.4-healthy":                                    lineage.VerdictOK,
 	"1.15.4-zombie-same-tm":                             lineage.VerdictDuplicate,
+	"1.17.0-healthy":                                    lineage.VerdictOK,
 	"1.17.2-beam-12-partitions-double":                  lineage.VerdictDuplicate,
 	"1.17.2-beam-12-partitions-healthy":                 lineage.VerdictOK,
 	"1.17.2-beam-backpressure-double":                   lineage.VerdictDuplicate,

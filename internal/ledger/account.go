@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 // account is what the ledger keeps of one source.
 type account struct {
 	jobName, vertexName, topic string
+	flinkVersion               string
 	jobStart                   time.Time
 	seen                       time.Time
 	counts                     counts
@@ -58,6 +60,7 @@ func (a *account) observe(now time.Time, window time.Duration, o *SourceObservat
 	if o.TopicsErr == nil && len(o.Topics) > 0 {
 		a.topic = o.topicLabel()
 	}
+	a.flinkVersion = cmp.Or(o.FlinkVersion, a.flinkVersion)
 	unread := a.unread(now, window, o)
 	back := a.counts.observe(now, o.Executions)
 	known := !a.seen.IsZero()
@@ -77,6 +80,9 @@ func (a *account) observe(now time.Time, window time.Duration, o *SourceObservat
 	}
 	if !o.JobStart.IsZero() {
 		a.jobStart = o.JobStart
+	}
+	if a.flinkVersion == miscounting {
+		return a.invalid(b, WhyMiscounted)
 	}
 	if unread || o.Missing > 0 || len(o.Executions) == 0 {
 		return a.invalid(b, WhyExecutions)

@@ -22,6 +22,9 @@ const (
 	// maxSources and maxGone bound what is remembered: sources, and ended executions of each.
 	maxSources = 10_000
 	maxGone    = 4096
+	// miscounting is the one release of Flink whose sources of FLIP-27 count twice what they send to the next operator of their chain
+	// (FLINK-31752; seen on 1.17.0, and not on 1.17.2).
+	miscounting = "1.17.0"
 	// forgetAfter is how long a source that is no longer seen is remembered, so that its total goes on where it was.
 	forgetAfter = 24 * time.Hour
 )
@@ -79,6 +82,8 @@ const (
 	WhyProduced Why = "produced_unknown"
 	// WhyExecutions: some executions of the source could not be read.
 	WhyExecutions Why = "executions_unread"
+	// WhyMiscounted: this version of Flink counts some records out of sources twice, so that RecordsTotal means nothing either.
+	WhyMiscounted Why = "flink_miscounts"
 	// WhyWindow: less than half a window has passed since the comparison began (anew).
 	WhyWindow Why = "window_not_full"
 	// WhyRecords: fewer than MinRecords were produced or read: too few to tell.

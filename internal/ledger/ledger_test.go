@@ -139,6 +139,11 @@ func TestBalance(t *testing.T) {
 		{"healthy source without positions", steadily(0, 300, beam, 10, 10, 0), "", 1, BasisProduced, VoidFirst},
 		{"healthy after half a window", steadily(0, 150, beam, 10, 10, 0), "", 1, BasisProduced, VoidFirst},
 		{"less than half a window", steadily(0, 120, beam, 10, 10, 0), WhyWindow, 0, BasisProduced, VoidFirst},
+		{"a Flink that counts twice, and once is not asked for its version", then(
+			steadily(0, 570, change(beam, func(o *SourceObservation) { o.FlinkVersion = "1.17.0" }), 20, 10, 0),
+			steadily(600, 600, scrape{out: []float64{5700, 5700}, end: []int64{2425, 2425, 2425, 2425}}, 20, 10, 0),
+		), WhyMiscounted, 0, "", VoidFirst},
+		{"the release after it", steadily(0, 300, change(beam, func(o *SourceObservation) { o.FlinkVersion = "1.17.1" }), 10, 10, 0), "", 1, BasisProduced, VoidFirst},
 		{"first scrape", steadily(0, 0, beam, 10, 10, 0), WhyWindow, 0, BasisProduced, VoidFirst},
 		{"Beam reads twice, two windows", steadily(0, 600, beam, 20, 10, 0), "", 2, BasisProduced, VoidFirst},
 		{"Beam reads twice, but one window could be a backlog", steadily(0, 570, beam, 20, 10, 0), WhyBacklog, 0, BasisProduced, VoidFirst},

@@ -27,6 +27,8 @@ type SourceObservation struct {
 	VertexID, VertexName string
 	// JobStart is the job's start time; zero if the leader was not seen.
 	JobStart time.Time
+	// FlinkVersion is the leader's, empty if it was not told.
+	FlinkVersion string
 	// Led is whether names are as the leader has them. Otherwise they are as in the reporter's labels.
 	Led bool
 	// Executions are all that read as this source, orphans included: that is the point.
@@ -129,6 +131,9 @@ func Sources(s *lineage.Snapshot, configured []SourceConfig) []SourceObservation
 func (o *SourceObservation) lead(v *lineage.LeaderView, shown map[[2]int]bool) {
 	if v == nil {
 		return
+	}
+	if v.Overview != nil {
+		o.FlinkVersion = v.Overview.FlinkVersion
 	}
 	for i := range v.Jobs {
 		job := &v.Jobs[i]
