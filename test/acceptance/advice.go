@@ -22,9 +22,7 @@ import (
 
 // adviceScenarios try what people are advised for the night of a failover. docs/advice.md tells how they ended.
 var adviceScenarios = []*scenario{
-	heartbeat("lowered-heartbeat", "heartbeat.timeout 5 s; a TaskManager pauses until its tasks run elsewhere", loweredHeartbeat),
-	heartbeat("default-heartbeat", "heartbeat.timeout as it is by default, 50 s; a TaskManager pauses for 15 s", defaultHeartbeat),
-	optionsAndProbes, doublesRemoved, uniqueKey,
+	loweredHeartbeat, defaultHeartbeat, optionsAndProbes, doublesRemoved, uniqueKey,
 }
 
 // adviceOptions are the options that are recommended, and some that exist, which show that looking for their names finds them.
@@ -36,53 +34,58 @@ var adviceOptions = []string{
 // probe is the liveness probe that docs/advice.md recommends. It fails only if the exporter says that this TaskManager is to be restarted.
 const probe = `! curl -sf -m 5 "$EXPORTER/metrics" | grep -q "^flink_lineage_taskmanager_restart_advised{.*tm_id=\"$TM_ID\".*} 1"`
 
+// loweredHeartbeat and defaultHeartbeat let a TaskManager pause whose tasks ignore cancellation.
 var (
-	loweredHeartbeat = map[string]string{"heartbeat.interval": "1000", "heartbeat.timeout": "5000", "task.cancellation.timeout": "0"}
-	defaultHeartbeat = map[string]string{"heartbeat.interval": "10000", "heartbeat.timeout": "50000", "task.cancellation.timeout": "0"}
+	loweredHeartbeat = &scenario{
+		name: "lowered-heartbeat", about: "heartbeat.timeout 5 s; a TaskManager pauses until its tasks run elsewhere",
+		options: with(highlyAvailable("--mode", "zombie"), map[string]string{
+			"heartbeat.interval": "1000", "heartbeat.timeout": "5000", "task.cancellation.timeout": "0",
+		}),
+		play: frozen.play,
+	}
+	defaultHeartbeat = &scenario{
+		name: "default-heartbeat", about: "heartbeat.timeout and ZooKeeper's session as they are by default, 50 s and 60 s; a TaskManager pauses for 10 s",
+		options: with(highlyAvailable("--mode", "zombie"), map[string]string{
+			"heartbeat.interval": "10000", "heartbeat.timeout": "50000", "task.cancellation.timeout": "0",
+			"high-availability.zookeeper.client.session-timeout": "60000",
+		}),
+		play: pauseUnnoticed,
+	}
 )
 
-// heartbeat lets a TaskManager pause whose tasks ignore cancellation.
-func heartbeat(name, about string, conf map[string]string) *scenario {
-	x := &scenario{name: name, about: about, options: with(highlyAvailable("--mode", "zombie"), conf)}
-	x.play = frozen.play
-	if conf["heartbeat.timeout"] == "5000" {
-		return x
+func pauseUnnoticed(p *stage) error {
+	if err := p.begin(); err != nil {
+		return err
 	}
-	x.play = func(p *stage) error {
-		if err := p.begin(); err != nil {
-			return err
-		}
-		tm, err := p.busiest(time.Now().Add(-5 * time.Second))
-		if err != nil {
-			return err
-		}
-		if err := tm.Freeze(); err != nil {
-			return err
-		}
-		if err := p.pause(15 * time.Second); err != nil {
-			return err
-		}
-		thawed := time.Now()
-		if err := tm.Thaw(); err != nil {
-			return err
-		}
-		if err := p.pause(15 * time.Second); err != nil {
-			return err
-		}
-		if _, err := p.await("the verdict ok at attempt 0", time.Now(), func(s *sample) bool {
-			n, told := s.Sum("task_attempt")
-			return told && n == 0 && s.Verdict("") == "ok"
-		}); err != nil {
-			return err
-		}
-		doubles, err := lab.CountDoubles(thawed, p.cluster.Sinks()...)
-		if err != nil {
-			return err
-		}
-		p.result.note("%s", doubles)
-		return p.noAlarm()
+	tm, err := p.busiest(time.Now().Add(-5 * time.Second))
+	if err != nil {
+		return err
 	}
-	return x
+	if err := tm.Freeze(); err != nil {
+		return err
+	}
+	if err := p.pause(10 * time.Second); err != nil {
+		return err
+	}
+	thawed := time.Now()
+	if err := tm.Thaw(); err != nil {
+		return err
+	}
+	if err := p.pause(15 * time.Second); err != nil {
+		return err
+	}
+	if _, err := p.await("the verdict ok at attempt 0", time.Now(), func(s *sample) bool {
+		n, told := s.Sum("task_attempt")
+		return told && n == 0 && s.Verdict("") == "ok"
+	}); err != nil {
+		return err
+	}
+	doubles, err := lab.CountDoubles(thawed, p.cluster.Sinks()...)
+	if err != nil {
+		return err
+	}
+	p.result.note("%s", doubles)
+	return p.noAlarm()
 }
 
 // optionsAndProbes has the options that do not exist, failover-strategy region, and both kinds of probe.
