@@ -86,15 +86,15 @@ func writeResults(path string, s *settings, results []*result) error {
 
 What the exporter said on real Flink clusters, scraped every second. Written by `+"`make %s`"+`, which runs
 
-    go run ./test/acceptance%s --versions VERSION,... --rounds %d --out %s
+    go run ./test/acceptance%s --versions VERSION,... --rounds N --out %s
 
 "First seen" counts the scrapes that began after the double work had begun, and the time until such a scrape was answered. "Cleared" counts the
-scrapes after the job ran again on the restarted TaskManager. A false alarm is a scrape with the verdict duplicate where nothing ran twice.
-Times are of one run each, on a machine with two cores that had other work to do.
+scrapes after the job ran again on the restarted TaskManager. A false alarm is a scrape with the verdict duplicate where nothing ran twice. How
+often a thing was repeated is in the notes. Times are of one run each, on a machine with two cores that had other work to do.
 
 | scenario | what happens |
 |---|---|
-`, s.suite.title, s.suite.target, s.suite.flag(), s.rounds, s.suite.document)
+`, s.suite.title, s.suite.target, s.suite.flag(), s.suite.document)
 	for _, x := range s.suite.scenarios {
 		fmt.Fprintf(&b, "| %s | %s |\n", x.name, x.about)
 	}
