@@ -104,22 +104,11 @@ var optionsAndProbes = &scenario{
 		if err := p.begin(); err != nil {
 			return err
 		}
-		before, err := p.startTime()
+		_, at, err := p.failover()
 		if err != nil {
 			return err
 		}
-		_, at, err := p.killLeader()
-		if err != nil {
-			return err
-		}
-		if err := p.restored(before); err != nil {
-			return err
-		}
-		doubled, err := p.doubled(at)
-		if err != nil {
-			return err
-		}
-		tm, err := p.busiest(doubled)
+		doubled, tm, err := p.doubledOn(at)
 		if err != nil {
 			return err
 		}

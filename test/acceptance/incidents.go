@@ -20,22 +20,11 @@ var zombies = &scenario{
 		if err := p.begin(); err != nil {
 			return err
 		}
-		before, err := p.startTime()
+		_, at, err := p.failover()
 		if err != nil {
 			return err
 		}
-		_, at, err := p.killLeader()
-		if err != nil {
-			return err
-		}
-		if err := p.restored(before); err != nil {
-			return err
-		}
-		doubled, err := p.doubled(at)
-		if err != nil {
-			return err
-		}
-		tm, err := p.busiest(doubled)
+		doubled, tm, err := p.doubledOn(at)
 		if err != nil {
 			return err
 		}
@@ -88,21 +77,10 @@ func (p *stage) sayDuplicate(since time.Time, tm *lab.TaskManager, reason string
 
 // restart restarts the TaskManager and checks that all is well then, and was until the double work began at a known moment.
 func (p *stage) restart(since time.Time, tm *lab.TaskManager) error {
-	if err := tm.Kill(); err != nil {
-		return err
-	}
-	if err := tm.Start(); err != nil {
-		return err
-	}
-	if err := p.cluster.WaitRunning(p.ctx); err != nil {
-		return err
-	}
-	restarted := time.Now()
-	cleared, err := p.await("the verdict ok after the restart", restarted, func(s *sample) bool { return s.Verdict("") == "ok" })
+	restarted, err := p.restarted(tm)
 	if err != nil {
 		return err
 	}
-	p.result.cleared = cleared.number
 	p.result.falseAlarms = p.alarms(restarted, time.Now(), "duplicate") + p.alarms(time.Time{}, since, "duplicate")
 	if p.result.falseAlarms > 0 {
 		return fmt.Errorf("%d scrapes say duplicate before it began or after it ended", p.result.falseAlarms)
@@ -148,18 +126,7 @@ var starved = &scenario{
 		if err := p.noAlarm(); err != nil {
 			return err
 		}
-		if err := tm.Kill(); err != nil {
-			return err
-		}
-		if err := tm.Start(); err != nil {
-			return err
-		}
-		if err := p.cluster.WaitRunning(p.ctx); err != nil {
-			return err
-		}
-		cleared, err := p.await("the verdict ok after the restart", time.Now(), func(s *sample) bool { return s.Verdict("") == "ok" })
-		p.result.cleared = cleared.number
-		if err != nil {
+		if _, err := p.restarted(tm); err != nil {
 			return err
 		}
 		return p.noAlarm()
@@ -220,19 +187,8 @@ var frozenLeader = &scenario{
 		if err := p.begin(); err != nil {
 			return err
 		}
-		before, err := p.startTime()
+		leader, at, err := p.freezeLeader()
 		if err != nil {
-			return err
-		}
-		leader, err := p.cluster.Leader(p.ctx)
-		if err != nil {
-			return err
-		}
-		if err := leader.Freeze(); err != nil {
-			return err
-		}
-		at := time.Now()
-		if err := p.restored(before); err != nil {
 			return err
 		}
 		if _, err := p.await("the standby's view beside a frozen leader", time.Now(), func(s *sample) bool {
@@ -279,26 +235,11 @@ var frozenLeaderZombies = &scenario{
 		if err := p.begin(); err != nil {
 			return err
 		}
-		before, err := p.startTime()
+		leader, at, err := p.freezeLeader()
 		if err != nil {
 			return err
 		}
-		leader, err := p.cluster.Leader(p.ctx)
-		if err != nil {
-			return err
-		}
-		at := time.Now()
-		if err := leader.Freeze(); err != nil {
-			return err
-		}
-		if err := p.restored(before); err != nil {
-			return err
-		}
-		doubled, err := p.doubled(at)
-		if err != nil {
-			return err
-		}
-		tm, err := p.busiest(doubled)
+		doubled, tm, err := p.doubledOn(at)
 		if err != nil {
 			return err
 		}

@@ -22,15 +22,8 @@ var failovers = &scenario{
 			return err
 		}
 		for i := range p.settings.rounds {
-			before, err := p.startTime()
+			dead, _, err := p.failover()
 			if err != nil {
-				return err
-			}
-			dead, _, err := p.killLeader()
-			if err != nil {
-				return err
-			}
-			if err := p.restored(before); err != nil {
 				return err
 			}
 			if _, err := p.await("the verdict ok", time.Now(), func(s *sample) bool {
@@ -351,10 +344,6 @@ var load = &scenario{
 		if err := p.begin(); err != nil {
 			return err
 		}
-		before, err := p.startTime()
-		if err != nil {
-			return err
-		}
 		ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 		defer cancel()
 		var answers atomic.Int64
@@ -366,10 +355,7 @@ var load = &scenario{
 		if err := p.pause(10 * time.Second); err != nil {
 			return err
 		}
-		if _, _, err := p.killLeader(); err != nil {
-			return err
-		}
-		if err := p.restored(before); err != nil {
+		if _, _, err := p.failover(); err != nil {
 			return err
 		}
 		if _, err := p.await("the verdict ok and one failover, under load", time.Now(), func(s *sample) bool {

@@ -196,6 +196,34 @@ func (p *stage) killLeader() (*lab.JobManager, time.Time, error) {
 	return leader, at, leader.Kill()
 }
 
+// failover kills the leader and waits until the standby runs the job.
+func (p *stage) failover() (dead *lab.JobManager, at time.Time, err error) {
+	before, err := p.startTime()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if dead, at, err = p.killLeader(); err != nil {
+		return nil, time.Time{}, err
+	}
+	return dead, at, p.restored(before)
+}
+
+// freezeLeader freezes the leader and waits until the standby runs the job.
+func (p *stage) freezeLeader() (leader *lab.JobManager, at time.Time, err error) {
+	before, err := p.startTime()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if leader, err = p.cluster.Leader(p.ctx); err != nil {
+		return nil, time.Time{}, err
+	}
+	at = time.Now()
+	if err := leader.Freeze(); err != nil {
+		return nil, time.Time{}, err
+	}
+	return leader, at, p.restored(before)
+}
+
 // restored waits until the cluster, by its own word, runs the whole job again under another start time.
 func (p *stage) restored(before int64) error {
 	return p.cluster.Wait(p.ctx, "the standby to run the job", func(ctx context.Context) (bool, error) {
@@ -232,6 +260,33 @@ func (p *stage) busiest(since time.Time) (*lab.TaskManager, error) {
 		}
 	}
 	return nil, errors.New("no TaskManager writes")
+}
+
+// restarted restarts the TaskManager, waits until the job runs and the exporter says that all is well, and returns since when the job ran.
+func (p *stage) restarted(tm *lab.TaskManager) (since time.Time, err error) {
+	if err := tm.Kill(); err != nil {
+		return time.Time{}, err
+	}
+	if err := tm.Start(); err != nil {
+		return time.Time{}, err
+	}
+	if err := p.cluster.WaitRunning(p.ctx); err != nil {
+		return time.Time{}, err
+	}
+	since = time.Now()
+	cleared, err := p.await("the verdict ok after the restart", since, func(s *sample) bool { return s.Verdict("") == "ok" })
+	p.result.cleared = cleared.number
+	return since, err
+}
+
+// doubledOn waits until two writers of one subtask have written after since, and returns when the second began and where both are.
+func (p *stage) doubledOn(since time.Time) (time.Time, *lab.TaskManager, error) {
+	at, err := p.doubled(since)
+	if err != nil {
+		return at, nil, err
+	}
+	tm, err := p.busiest(at)
+	return at, tm, err
 }
 
 // doubled waits until two writers of one subtask have written after since, and returns when the second began.

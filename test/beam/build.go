@@ -11,8 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"github.com/flink-lineage/flink-lineage-exporter/test/host"
 )
 
 // CacheEnv names the folder that keeps built modules between runs. Without it they are kept in .cache/beam at the top of the repository.
@@ -172,35 +173,4 @@ func Build(ctx context.Context) error {
 }
 
 // cacheDir returns the cache folder, made if it is missing.
-func cacheDir() (string, error) {
-	dir := os.Getenv(CacheEnv)
-	if dir == "" {
-		top, err := repository()
-		if err != nil {
-			return "", fmt.Errorf("no place for built pipelines: %w (or set %s)", err, CacheEnv)
-		}
-		dir = filepath.Join(top, ".cache", "beam")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	return dir, os.MkdirAll(dir, 0o755)
-}
-
-// repository returns the top of the repository, found upwards from the working directory.
-func repository() (string, error) {
-	wd, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for dir := wd; ; dir = filepath.Dir(dir) {
-		if entries, err := os.ReadDir(filepath.Join(dir, "test", "beam")); err == nil &&
-			slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "build.go" }) {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not inside the repository", wd)
-		}
-	}
-}
+func cacheDir() (string, error) { return host.CacheDir(CacheEnv, "beam") }

@@ -7,11 +7,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/flink-lineage/flink-lineage-exporter/test/host"
 )
 
 // process is a service that lives no longer than the program.
@@ -31,8 +31,8 @@ func start(name, log string, credential *syscall.Credential, command ...string) 
 	defer out.Close()
 	p := &process{name: name, log: log, cmd: exec.Command(command[0], command[1:]...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: credential}
-	if err := onSpawner(p.cmd.Start); err != nil {
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+	if err := host.StartChild(p.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {
@@ -84,25 +84,6 @@ func tail(file string) string {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-15):], "\n")
-}
-
-// spawner runs functions on one thread that lives as long as the program: the kernel's parent death signal counts the death of the thread
-// that started the child, and Go ends threads when it likes, save those to which a living goroutine is locked.
-var spawner = sync.OnceValue(func() chan<- func() {
-	calls := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for call := range calls {
-			call()
-		}
-	}()
-	return calls
-})
-
-func onSpawner(f func() error) error {
-	done := make(chan error)
-	spawner() <- func() { done <- f() }
-	return <-done
 }
 
 // freePort returns a port that is free now.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/flink-lineage/flink-lineage-exporter/alerts"
+	"github.com/flink-lineage/flink-lineage-exporter/test/host"
 )
 
 // stack is everything that was started.
@@ -158,9 +159,7 @@ func (s *stack) run(name, program string, args ...string) error {
 	}
 	p := &process{name: name, cmd: exec.Command(program, args...), log: log, ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	// An interrupt on the terminal is for this program, which then ends the others.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
+	if err := host.StartChild(p.cmd); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", name, err), log.Close())
 	}
 	go func() {

@@ -14,6 +14,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/flink-lineage/flink-lineage-exporter/test/host"
 )
 
 // CacheEnv names the folder that keeps Flink distributions, compiled jobs and the kube-apiserver binary between runs.
@@ -150,34 +152,4 @@ func writeFile(name string, r io.Reader) error {
 }
 
 // cacheDir returns the cache folder, made if it is missing.
-func cacheDir() (string, error) {
-	dir := os.Getenv(CacheEnv)
-	if dir == "" {
-		top, err := repository()
-		if err != nil {
-			return "", fmt.Errorf("no place for flink distributions: %w (or set %s)", err, CacheEnv)
-		}
-		dir = filepath.Join(top, ".cache", "flink")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	return dir, os.MkdirAll(dir, 0o755)
-}
-
-// repository returns the top of the repository, found upwards from the working directory by this package's own folder.
-func repository() (string, error) {
-	wd, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for dir := wd; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "test", "lab", "fetch.go")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not inside the repository", wd)
-		}
-	}
-}
+func cacheDir() (string, error) { return host.CacheDir(CacheEnv, "flink") }

@@ -20,6 +20,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flink-lineage/flink-lineage-exporter/test/host"
 )
 
 // Where Flink keeps a cluster's leaders: one ConfigMap, whose values are "session id,address".
@@ -72,7 +74,7 @@ func PrepareKubernetes(ctx context.Context, log io.Writer) error {
 
 // findAPIServer returns where the sources of kube-apiserver are and where its binary is, or has to be built if there is an error.
 func findAPIServer() (source, binary string, err error) {
-	top, err := repository()
+	top, err := host.Repository()
 	if err != nil {
 		return "", "", err
 	}

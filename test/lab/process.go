@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/flink-lineage/flink-lineage-exporter/test/host"
 )
 
 // Process is one process of a cluster. It can end and be started again, with the same command, folder, configuration and ports; only RPC
@@ -50,13 +51,11 @@ func (p *Process) Start() error {
 	cmd := exec.Command(p.command[0], p.command[1:]...)
 	cmd.Dir, cmd.Env = p.dir, append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = out, out
-	// A group of its own, so that Ctrl-C reaches only the driver; and the kernel kills the child when the driver is gone, however it went.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	for _, r := range p.reserved {
 		r.release()
 	}
 	p.reserved = nil
-	if err := onSpawner(cmd.Start); err != nil {
+	if err := host.StartChild(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	exited := make(chan struct{})
@@ -66,25 +65,6 @@ func (p *Process) Start() error {
 		close(exited)
 	}()
 	return nil
-}
-
-// spawner runs functions on one thread that lives as long as the program. Pdeathsig counts the death of the thread that started the child,
-// and Go ends threads when it likes, save those to which a living goroutine is locked.
-var spawner = sync.OnceValue(func() chan<- func() {
-	calls := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for call := range calls {
-			call()
-		}
-	}()
-	return calls
-})
-
-func onSpawner(start func() error) error {
-	result := make(chan error)
-	spawner() <- func() { result <- start() }
-	return <-result
 }
 
 // running reports whether the current run goes on; the caller holds mu.

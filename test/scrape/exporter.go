@@ -18,6 +18,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/flink-lineage/flink-lineage-exporter/test/host"
 )
 
 // Exporter is a running exporter.
@@ -57,8 +59,7 @@ func Start(ctx context.Context, binary, dir string, args ...string) (*Exporter, 
 	}
 	e.command = exec.Command(binary, append(args, "--web.listen-address="+address)...) // #nosec G204 -- the binary under test
 	e.command.Stdout, e.command.Stderr = e.log, e.log
-	e.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := e.command.Start(); err != nil {
+	if err := host.StartChild(e.command); err != nil {
 		return nil, err
 	}
 	go func() { e.ended <- e.command.Wait() }()
