@@ -285,7 +285,11 @@ func (p *stage) doubledOn(since time.Time) (time.Time, *lab.TaskManager, error) 
 	if err != nil {
 		return at, nil, err
 	}
-	tm, err := p.busiest(at)
+	var tm *lab.TaskManager
+	err = p.cluster.Wait(p.ctx, "they go on", func(context.Context) (bool, error) {
+		tm, err = p.busiest(at)
+		return tm != nil, err
+	})
 	return at, tm, err
 }
 
