@@ -17,7 +17,7 @@ const (
 // kind is a kind of high availability.
 type kind struct {
 	name  string // on the command line
-	Title string
+	title string
 	ha    lab.HA
 }
 

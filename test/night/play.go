@@ -23,8 +23,8 @@ type step struct {
 
 // result is one act under one kind of high availability. Times are in seconds after the leader was killed.
 type result struct {
-	Act   *act
-	HA    kind
+	Act   string
+	HA    string
 	Steps []step
 
 	Unknown    float64 // end of the first scrape with up 0 and the verdict unknown
@@ -42,7 +42,13 @@ type result struct {
 }
 
 // Ledger is whether the act compares with what was produced.
-func (r *result) Ledger() bool { return r.Act == beamAct }
+func (r *result) Ledger() bool { return r.Act == beamAct.name }
+
+// Sink is what the job wrote to.
+func (r *result) Sink() string { return acts[r.Act].Sink }
+
+// Title is the kind of high availability.
+func (r *result) Title() string { return kinds[r.HA].title }
 
 // Overlap is how long old and new wrote beside each other, negative for a gap.
 func (r *result) Overlap() float64 { return r.LastOld - r.FirstNew }
@@ -56,7 +62,7 @@ func (r *result) String() string {
 
 // play plays one act. Its result has the steps that came out right.
 func play(ctx context.Context, s *settings, k kind, a *act) (*result, error) {
-	r := &result{Act: a, HA: k}
+	r := &result{Act: a.name, HA: k.name}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
 	conf := nightConf

@@ -82,7 +82,7 @@ func (p *stage) keep(step string, s *scrape.Sample) {
 	if p.settings.keep == "" {
 		return
 	}
-	name := fmt.Sprintf("%s-%s-%s.prom", p.result.Act.name, p.result.HA.name, step)
+	name := fmt.Sprintf("%s-%s-%s.prom", p.result.Act, p.result.HA, step)
 	if err := os.WriteFile(filepath.Join(p.settings.keep, name), []byte(s.Text), 0o600); err != nil {
 		fmt.Println(err)
 	}
@@ -156,26 +156,30 @@ func waitCheckpoint(ctx context.Context, c *lab.Cluster) error {
 	})
 }
 
-// restoredFrom is where the checkpoint lies that the running job began with, without host and port: "hdfs: chk-3".
-func (p *stage) restoredFrom(ctx context.Context) (string, error) {
-	job, err := p.job(ctx)
-	if err != nil {
-		return "", err
-	}
-	var answer struct {
-		Latest struct {
-			Restored *struct {
-				Path string `json:"external_path"`
-			} `json:"restored"`
-		} `json:"latest"`
-	}
-	if err := p.cluster().Get(ctx, "/jobs/"+job.ID+"/checkpoints", &answer); err != nil {
-		return "", err
-	}
-	if answer.Latest.Restored == nil {
-		return "", errors.New("the job was restored from no checkpoint")
-	}
-	return checkpointName(answer.Latest.Restored.Path)
+// restoredFrom is the checkpoint that the running job began with. REST tells it from a view that is up to three seconds old.
+func (p *stage) restoredFrom(ctx context.Context) (name string, err error) {
+	err = p.wait(ctx, "REST names the checkpoint", func(ctx context.Context) (bool, error) {
+		job, err := p.job(ctx)
+		if err != nil {
+			return false, err
+		}
+		var answer struct {
+			Latest struct {
+				Restored *struct {
+					Path string `json:"external_path"`
+				} `json:"restored"`
+			} `json:"latest"`
+		}
+		if err := p.cluster().Get(ctx, "/jobs/"+job.ID+"/checkpoints", &answer); err != nil {
+			return false, err
+		}
+		if answer.Latest.Restored == nil {
+			return false, errors.New("the job was restored from no checkpoint")
+		}
+		name, err = checkpointName(answer.Latest.Restored.Path)
+		return err == nil, err
+	})
+	return name, err
 }
 
 // stopExporter ends the exporter, which must obey at once.

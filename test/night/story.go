@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"text/template"
 )
 
@@ -28,25 +33,62 @@ type story struct {
 	Zombie      []*result
 }
 
-// writeStory writes docs/night.md.
-func writeStory(file string, results []*result) error {
-	text, err := tell(results, runtime.NumCPU())
+// measured is what nights have measured, kept so that an act can be played again alone and the story told anew without playing it.
+type measured struct {
+	Cores   int
+	Results []*result
+}
+
+// keepMeasured puts the result of an act in place of an earlier one of the same act under the same kind of high availability.
+func keepMeasured(file string, r *result) error {
+	m, err := readMeasured(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	m.Cores = runtime.NumCPU()
+	m.Results = append(slices.DeleteFunc(m.Results, func(old *result) bool { return old.Act == r.Act && old.HA == r.HA }), r)
+	slices.SortFunc(m.Results, func(a, b *result) int { return cmp.Or(strings.Compare(a.HA, b.HA), strings.Compare(a.Act, b.Act)) })
+	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644) // #nosec G306 -- a document
+}
+
+func readMeasured(file string) (m measured, err error) {
+	text, err := os.ReadFile(file) // #nosec G304 -- given on the command line
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("%s: %w", file, err)
+	}
+	return m, nil
+}
+
+// writeStory writes docs/night.md from what was measured.
+func writeStory(file, from string) error {
+	m, err := readMeasured(from)
+	if err != nil {
+		return err
+	}
+	text, err := tell(m)
+	if err != nil {
+		return fmt.Errorf("tell %s: %w", from, err)
 	}
 	return os.WriteFile(file, text, 0o644) // #nosec G306 -- a document
 }
 
 // tell fills the template. Every act must be there under both kinds of high availability, with all its steps.
-func tell(results []*result, cores int) ([]byte, error) {
+func tell(m measured) ([]byte, error) {
 	s := story{
-		Flink: flinkVersion, Parallelism: parallelism, Slots: slots, Rate: rate, Window: ledgerWindow.Seconds(), Watched: watched.Seconds(), Cores: cores,
+		Flink: flinkVersion, Parallelism: parallelism, Slots: slots, Rate: rate, Window: ledgerWindow.Seconds(), Watched: watched.Seconds(), Cores: m.Cores,
 	}
-	for _, r := range results {
+	for _, r := range m.Results {
 		if len(r.Steps) != 4 {
-			return nil, fmt.Errorf("act %s under %s has %d steps, want 4", r.Act.name, r.HA.name, len(r.Steps))
+			return nil, fmt.Errorf("act %s under %s has %d steps, want 4", r.Act, r.HA, len(r.Steps))
 		}
-		if r.Act == beamAct {
+		if r.Act == beamAct.name {
 			s.Beam = append(s.Beam, r)
 		} else {
 			s.Zombie = append(s.Zombie, r)
@@ -71,6 +113,9 @@ func seconds(v float64) string { return fmt.Sprintf("%.1f s", v) }
 
 // overlapWords says how long old and new wrote beside each other.
 func overlapWords(v float64) string {
+	if v > -0.1 && v < 0.1 {
+		return "one right after the other"
+	}
 	if v < 0 {
 		return fmt.Sprintf("nothing written for %.1f s", -v)
 	}

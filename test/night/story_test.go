@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -9,7 +12,7 @@ import (
 
 // played makes a result with its four steps.
 func played(a *act, k kind) *result {
-	r := &result{Act: a, HA: k, Unknown: 1.25, Leads: 18.5, Restored: 21, Seen: 24.75, SeenNumber: 3, LastOld: 20.5, FirstNew: 21.5, RestoredBy: "chk-7 in HDFS"}
+	r := &result{Act: a.name, HA: k.name, Unknown: 1.25, Leads: 18.5, Restored: 21, Seen: 24.75, SeenNumber: 3, LastOld: 20.5, FirstNew: 21.5, RestoredBy: "chk-7 in HDFS"}
 	for i, name := range []string{"healthy", "no leader", "restored", "TaskManager restarted"} {
 		r.Steps = append(r.Steps, step{Name: name, After: float64(i * 10), REST: "RUNNING", Sink: fmt.Sprintf("%d rows of 160 records", 160+i),
 			Exporter: exporterWords{Up: "1", Verdict: "ok", Restart: "none", Ratio: "–", Graphs: "1", ByReporter: "0", ByThreads: "0", Orphans: "–",
@@ -18,16 +21,16 @@ func played(a *act, k kind) *result {
 	return r
 }
 
-func all() []*result {
+func all() measured {
 	var results []*result
 	for _, k := range []kind{kinds["kubernetes"], kinds["zookeeper"]} {
 		results = append(results, played(beamAct, k), played(zombieAct, k))
 	}
-	return results
+	return measured{2, results}
 }
 
 func TestTell(t *testing.T) {
-	text, err := tell(all(), 2)
+	text, err := tell(all())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,19 +61,68 @@ func TestTell(t *testing.T) {
 	}
 }
 
+// The story in docs is the one of this template and these measurements.
+func TestStoryIsCurrent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "night.md")
+	if err := writeStory(file, "night.json"); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../../docs/night.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("docs/night.md is not what the template and night.json make: run make night-tell")
+	}
+}
+
+// An act played again takes the place of the earlier one.
+func TestKeepMeasured(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "night.json")
+	for _, r := range all().Results {
+		if err := keepMeasured(file, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := played(zombieAct, kinds["kubernetes"])
+	again.Leads = 99
+	if err := keepMeasured(file, again); err != nil {
+		t.Fatal(err)
+	}
+	m, err := readMeasured(file)
+	if err != nil || len(m.Results) != 4 {
+		t.Fatalf("%d results, %v", len(m.Results), err)
+	}
+	if r := m.Results[1]; r.Act != "zombie" || r.HA != "kubernetes" || r.Leads != 99 {
+		t.Errorf("not replaced: %s", r)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := keepMeasured(file, again); err == nil || !strings.Contains(err.Error(), "night.json") {
+		t.Errorf("a broken file: error %v does not name it", err)
+	}
+}
+
 func TestTellWantsAll(t *testing.T) {
-	if _, err := tell(all()[1:], 2); err == nil {
+	m := all()
+	m.Results = m.Results[1:]
+	if _, err := tell(m); err == nil {
 		t.Error("an act is missing, and there is no error")
 	}
-	results := all()
-	results[2].Steps = results[2].Steps[:3]
-	if _, err := tell(results, 2); err == nil || !strings.Contains(err.Error(), "zookeeper") {
+	m = all()
+	m.Results[2].Steps = m.Results[2].Steps[:3]
+	if _, err := tell(m); err == nil || !strings.Contains(err.Error(), "zookeeper") {
 		t.Errorf("a step is missing: error %v does not say where", err)
 	}
 }
 
 func TestOverlapWords(t *testing.T) {
-	for v, want := range map[float64]string{-1.5: "nothing written for 1.5 s", 2: "both for 2.0 s"} {
+	for v, want := range map[float64]string{-1.5: "nothing written for 1.5 s", 2: "both for 2.0 s", -0.02: "one right after the other"} {
 		if got := overlapWords(v); got != want {
 			t.Errorf("%v: %q, want %q", v, got, want)
 		}

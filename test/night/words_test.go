@@ -111,7 +111,7 @@ func TestParse(t *testing.T) {
 	if err != nil || len(s.kinds) != 1 || s.kinds[0].ha != lab.ZooKeeper || len(s.acts) != 2 {
 		t.Errorf("short: %+v, %v", s, err)
 	}
-	for _, bad := range [][]string{{"--ha", "etcd"}, {"--acts", "x"}, {"--short", "--out", "x"}, {"--ha", "zookeeper", "--out", "x"}, {"--nothing"}} {
+	for _, bad := range [][]string{{"--ha", "etcd"}, {"--acts", "x"}, {"--short", "--out", "x"}, {"--tell"}, {"--nothing"}} {
 		if _, err := parse(bad); err == nil {
 			t.Errorf("%v: no error", bad)
 		}
