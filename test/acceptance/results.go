@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"strings"
 	"text/template"
@@ -121,9 +122,7 @@ func writeAdvice(path string, s *settings, results []*result) error {
 		}
 		by[r.scenario.name] = r
 		facts["Version"] = r.version
-		for name, value := range r.facts {
-			facts[name] = value
-		}
+		maps.Copy(facts, r.facts)
 	}
 	if len(by) < len(s.suite.scenarios) {
 		return nil
