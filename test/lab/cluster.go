@@ -273,9 +273,9 @@ func (c *Cluster) startZooKeeper(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// server.1 must be there, though one server alone never opens those two ports
+	// Sessions may last as long as Flink asks for by default. server.1 must be there, though one server alone never opens those two ports
 	zoo := fmt.Sprintf("tickTime=1000\ndataDir=%s/data\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"+
-		"initLimit=10\nsyncLimit=5\nserver.1=127.0.0.1:%d:%d\n", p.dir, ports[0].port, ports[1].port, ports[2].port)
+		"maxSessionTimeout=60000\ninitLimit=10\nsyncLimit=5\nserver.1=127.0.0.1:%d:%d\n", p.dir, ports[0].port, ports[1].port, ports[2].port)
 	if err := os.WriteFile(file, []byte(zoo), 0o644); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ var scenarios = map[string]scenario{
 		help: "one incident in four moments: healthy, no leader, every record of one TaskManager written twice, TaskManager restarted",
 		options: lab.Options{
 			HA: lab.ZooKeeper, Parallelism: 4, JobArgs: []string{"--mode", "zombie", "--zombie-on", "tm2"}, TaskManagerConf: neverGiveUp,
-			// as long as ZooKeeper's tickTime lets it be: the moment without a leader has to last as long as a recording takes
+			// long: the moment without a leader has to last as long as a recording takes
 			FlinkConf: map[string]string{"high-availability.zookeeper.client.session-timeout": "20000", "heartbeat.timeout": "50000"},
 		},
 		play: playNight,
