@@ -32,7 +32,7 @@ var adviceOptions = []string{
 }
 
 // probe is the liveness probe that docs/advice.md recommends. It fails only if the exporter says that this TaskManager is to be restarted.
-const probe = `! curl -sf -m 5 "$EXPORTER/metrics" | grep -q "^flink_lineage_taskmanager_restart_advised{.*tm_id=\"$TM_ID\".*} 1"`
+const probe = `! curl -sf -m 9 "$EXPORTER/metrics" | grep -q "^flink_lineage_taskmanager_restart_advised{.*tm_id=\"$TM_ID\".*} 1"`
 
 // loweredHeartbeat and defaultHeartbeat let a TaskManager pause whose tasks ignore cancellation.
 var (
@@ -342,7 +342,7 @@ var uniqueKey = &scenario{
 		if err := p.wantRatio("after the failover", 2); err != nil {
 			return err
 		}
-		p.result.fact("KeyRatio", p.result.notes[len(p.result.notes)-1])
+		p.result.fact("KeyRatio", p.lastNote())
 		return p.restartAll()
 	},
 }
@@ -361,8 +361,17 @@ func (p *stage) doubleRead(want float64) error {
 	if err := p.wantRows("after the failover", want); err != nil {
 		return err
 	}
-	p.result.fact(fmt.Sprintf("Rows%.0f", want), p.result.notes[len(p.result.notes)-1])
+	p.result.fact(fmt.Sprintf("Rows%.0f", want), p.lastNote())
 	return nil
+}
+
+// lastNote is what was noted last, without when it was.
+func (p *stage) lastNote() string {
+	last := p.result.notes[len(p.result.notes)-1]
+	if _, what, ok := strings.Cut(last, ": "); ok {
+		return what
+	}
+	return last
 }
 
 // drained waits until nothing is written any more.
