@@ -22,7 +22,6 @@ func (j *judgement) threads() {
 		return
 	}
 	j.named = j.vertices()
-	vertices := j.named
 	expected := map[string]map[TaskName]int{} // by TaskManager
 	deploying := map[string]bool{}            // TaskManagers where the thread of a task may not be there yet
 	for _, e := range j.expected {
@@ -39,7 +38,7 @@ func (j *judgement) threads() {
 			expected[x.TaskManager][TaskName{v.Name, x.Subtask, v.Parallelism, x.Attempt}]++
 		})
 	}
-	j.countThreads(vertices)
+	j.countThreads()
 	done := map[string]bool{}
 	for i := range j.s.Dumps {
 		d := &j.s.Dumps[i]
@@ -50,7 +49,7 @@ func (j *judgement) threads() {
 		done[d.TaskManager] = true
 		j.read(ViewThreads, d.TaskManager)
 		tm.DumpTime = d.Time
-		tm.OrphanThreads = outlived(d, expected[d.TaskManager], vertices)
+		tm.OrphanThreads = outlived(d, expected[d.TaskManager], j.named)
 		if !j.allExpected() {
 			// A canceler may be at work on a task that is expected.
 			delete(tm.OrphanThreads, CancelerThread)
@@ -58,13 +57,13 @@ func (j *judgement) threads() {
 		tm.count(ViewThreads, JobRef{}, 0)
 		for k := range d.Threads {
 			if t := &d.Threads[k]; t.Kind == TaskThread {
-				if ref, ok := threadJob(vertices[t.Task.Vertex]); ok {
+				if ref, ok := threadJob(j.named[t.Task.Vertex]); ok {
 					tm.count(ViewThreads, ref, 1)
 				}
 			}
 		}
 		if d.Fresh {
-			j.matchThreads(d, expected[d.TaskManager], vertices)
+			j.matchThreads(d, expected[d.TaskManager])
 			if d.cancelsAny() || deploying[d.TaskManager] {
 				j.unsettled[d.TaskManager] = true
 			}
@@ -122,14 +121,14 @@ func threadJob(vs []namedVertex) (JobRef, bool) {
 }
 
 // countThreads counts the task threads of each subtask over all fresh dumps.
-func (j *judgement) countThreads(vertices map[string][]namedVertex) {
+func (j *judgement) countThreads() {
 	for i := range j.s.Dumps {
 		d := &j.s.Dumps[i]
 		if !d.Fresh {
 			continue // the task may have moved since
 		}
 		for _, t := range d.Threads {
-			vs := owners(vertices[t.Task.Vertex])
+			vs := owners(j.named[t.Task.Vertex])
 			if t.Kind != TaskThread || len(vs) != 1 {
 				continue
 			}
@@ -147,7 +146,7 @@ func (j *judgement) countThreads(vertices map[string][]namedVertex) {
 	}
 }
 
-func (j *judgement) matchThreads(d *ThreadDump, expected map[TaskName]int, vertices map[string][]namedVertex) {
+func (j *judgement) matchThreads(d *ThreadDump, expected map[TaskName]int) {
 	j.fresh[d.TaskManager] = true
 	var tasks []*Thread
 	for i := range d.Threads {
@@ -165,20 +164,20 @@ func (j *judgement) matchThreads(d *ThreadDump, expected map[TaskName]int, verti
 			j.seen[sighting{ViewThreads, d.TaskManager, "", t.Task.Vertex, t.Task.Subtask, t.Task.Attempt}] = true
 			continue
 		}
-		j.surplusThread(d, t, vertices)
+		j.surplusThread(d, t)
 	}
 }
 
 // surplusThread judges a task thread that the leader does not expect at this TaskManager.
-func (j *judgement) surplusThread(d *ThreadDump, t *Thread, vertices map[string][]namedVertex) {
+func (j *judgement) surplusThread(d *ThreadDump, t *Thread) {
 	o := Orphan{
 		View: ViewThreads, VertexName: t.Task.Vertex, Subtask: t.Task.Subtask, Attempt: t.Task.Attempt, TaskManager: d.TaskManager,
 		Reason: SurplusThread, key: threadKey(d.TaskManager, t),
 	}
-	vs := owners(vertices[t.Task.Vertex])
+	vs := owners(j.named[t.Task.Vertex])
 	if len(vs) == 0 {
 		// The thread of a connector that is named after a task, or a task of a job whose vertices are not known.
-		if len(helped(t.Task.Vertex, vertices)) > 0 || !j.allExpected() {
+		if len(helped(t.Task.Vertex, j.named)) > 0 || !j.allExpected() {
 			return
 		}
 		o.Reason = JobUnknown
