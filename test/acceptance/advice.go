@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,11 +25,13 @@ var adviceScenarios = []*scenario{
 	loweredHeartbeat, defaultHeartbeat, optionsAndProbes, doublesRemoved, uniqueKey,
 }
 
-// adviceOptions are the options that are recommended, and some that exist, which show that looking for their names finds them.
-var adviceOptions = []string{
-	"taskmanager.task.timeout", "taskmanager.job.gc.enabled", "taskmanager.job.gc.interval",
+// inventedOptions are recommended and do not exist.
+var inventedOptions = []string{"taskmanager.task.timeout", "taskmanager.job.gc.enabled", "taskmanager.job.gc.interval"}
+
+// adviceOptions are these and some that exist, which show that looking for their names finds them.
+var adviceOptions = slices.Concat(inventedOptions, []string{
 	"heartbeat.interval", "heartbeat.timeout", "jobmanager.execution.failover-strategy", "task.cancellation.timeout",
-}
+})
 
 // probe is the liveness probe that docs/advice.md recommends. It fails only if the exporter says that this TaskManager is to be restarted.
 const probe = `! curl -sf -m 9 "$EXPORTER/metrics" | grep -q "^flink_lineage_taskmanager_restart_advised{.*tm_id=\"$TM_ID\".*} 1"`
@@ -94,8 +96,8 @@ var optionsAndProbes = &scenario{
 	about: "failover-strategy region and the options that do not exist are set; the leader is killed, tasks ignore cancellation; both kinds of " +
 		"probe are tried on every TaskManager",
 	options: with(zombies.options, map[string]string{
-		"jobmanager.execution.failover-strategy": "region", "taskmanager.slot.timeout": "120000", "task.cancellation.timeout": "0",
-		"taskmanager.task.timeout": "30000", "taskmanager.job.gc.enabled": "true", "taskmanager.job.gc.interval": "60000",
+		"jobmanager.execution.failover-strategy": "region",
+		"taskmanager.task.timeout":               "30000", "taskmanager.job.gc.enabled": "true", "taskmanager.job.gc.interval": "60000",
 	}),
 	play: func(p *stage) error {
 		if err := p.options(); err != nil {
@@ -161,7 +163,7 @@ func (p *stage) options() error {
 	}
 	warnings := 0
 	for _, jm := range p.cluster.JobManagers() {
-		n, err := warningsOf(jm.Log(), adviceOptions[:3])
+		n, err := warningsOf(jm.Log(), inventedOptions)
 		if err != nil {
 			return err
 		}
@@ -238,29 +240,18 @@ func warningsOf(log string, options []string) (int, error) {
 
 // restartedTasks states how many subtasks began after the leader was killed.
 func (p *stage) restartedTasks(at time.Time) error {
-	jobs, err := p.cluster.Jobs(p.ctx)
+	job, err := p.cluster.OnlyJob(p.ctx)
 	if err != nil {
 		return err
 	}
-	vertices, err := p.cluster.Vertices(p.ctx, jobs[0].ID)
+	subtasks, err := p.cluster.Subtasks(p.ctx, job.ID)
 	if err != nil {
 		return err
 	}
-	all, restarted := 0, 0
-	for _, v := range vertices {
-		var answer struct {
-			Subtasks []struct {
-				Start int64 `json:"start-time"`
-			} `json:"subtasks"`
-		}
-		if err := p.cluster.Get(p.ctx, "/jobs/"+jobs[0].ID+"/vertices/"+url.PathEscape(v.ID), &answer); err != nil {
-			return err
-		}
-		for _, s := range answer.Subtasks {
-			all++
-			if s.Start > at.UnixMilli() {
-				restarted++
-			}
+	all, restarted := len(subtasks), 0
+	for _, s := range subtasks {
+		if s.StartTime > at.UnixMilli() {
+			restarted++
 		}
 	}
 	if restarted < all || all == 0 {
@@ -339,10 +330,11 @@ var uniqueKey = &scenario{
 		if err := p.doubleRead(1); err != nil {
 			return err
 		}
-		if err := p.wantRatio("after the failover", 2); err != nil {
+		ratio, err := p.wantRatio("after the failover", 2)
+		if err != nil {
 			return err
 		}
-		p.result.fact("KeyRatio", p.lastNote())
+		p.result.fact("KeyRatio", ratio)
 		return p.restartAll()
 	},
 }
@@ -358,20 +350,12 @@ func (p *stage) doubleRead(want float64) error {
 	if err := p.readTwice(time.Now()); err != nil {
 		return err
 	}
-	if err := p.wantRows("after the failover", want); err != nil {
+	rows, err := p.wantRows("after the failover", want)
+	if err != nil {
 		return err
 	}
-	p.result.fact(fmt.Sprintf("Rows%.0f", want), p.lastNote())
+	p.result.fact(fmt.Sprintf("Rows%.0f", want), rows)
 	return nil
-}
-
-// lastNote is what was noted last, without when it was.
-func (p *stage) lastNote() string {
-	last := p.result.notes[len(p.result.notes)-1]
-	if _, what, ok := strings.Cut(last, ": "); ok {
-		return what
-	}
-	return last
 }
 
 // drained waits until nothing is written any more.

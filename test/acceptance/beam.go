@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/beam"
@@ -30,29 +29,6 @@ const ledgerWindow = 30 * time.Second
 // rate is the records produced per second and topic.
 const rate = 20
 
-// beamFlags are the exporter's further flags, with what Beam's sources do not tell themselves.
-func (p *stage) beamFlags() ([]string, error) {
-	flags := []string{"--kafka.brokers=" + p.beam.Brokers(), "--kafka.window=" + ledgerWindow.String()}
-	jobs, err := p.cluster.Jobs(p.ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, job := range jobs {
-		vertices, err := p.cluster.Vertices(p.ctx, job.ID)
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range vertices {
-			for _, topic := range p.beam.Topics() {
-				if strings.HasPrefix(v.Name, "Source: Read "+topic) {
-					flags = append(flags, "--kafka.source="+job.Name+"/"+v.Name+"="+topic)
-				}
-			}
-		}
-	}
-	return flags, nil
-}
-
 // produce begins production on every topic.
 func (p *stage) produce() {
 	for _, topic := range p.beam.Topics() {
@@ -73,7 +49,7 @@ func (p *stage) stopProducing() error {
 // beginBeam produces, and waits until the exporter says that all is well and every source has read every split.
 func (p *stage) beginBeam() error {
 	p.produce()
-	if err := p.beam.WaitCheckpoint(p.ctx); err != nil {
+	if err := p.cluster.WaitCheckpoint(p.ctx); err != nil {
 		return err
 	}
 	return p.begin()
@@ -82,40 +58,32 @@ func (p *stage) beginBeam() error {
 // rowsPerRecord counts the rows of what is produced from now on for a while.
 func (p *stage) rowsPerRecord() (beam.Rows, error) {
 	since := time.Now()
-	for time.Since(since) < 8*time.Second {
-		if err := p.pause(500 * time.Millisecond); err != nil {
-			return beam.Rows{}, err
-		}
+	if err := p.pause(8 * time.Second); err != nil {
+		return beam.Rows{}, err
 	}
 	return p.beam.WaitRows(p.ctx, since, time.Now().Add(-2*time.Second))
 }
 
-func (p *stage) pause(d time.Duration) error {
-	select {
-	case <-p.ctx.Done():
-		return p.ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
+func (p *stage) pause(d time.Duration) error { return lab.Sleep(p.ctx, d) }
 
 // wantRows checks how many rows a record has.
-func (p *stage) wantRows(when string, want float64) error {
+func (p *stage) wantRows(when string, want float64) (said string, err error) {
 	rows, err := p.rowsPerRecord()
 	if err != nil {
-		return err
+		return "", err
 	}
-	p.result.note("%s: %d rows for %d records", when, rows.Rows, rows.IDs)
+	said = fmt.Sprintf("%d rows for %d records", rows.Rows, rows.IDs)
+	p.result.note("%s: %s", when, said)
 	if math.Abs(rows.PerID()-want) > 0.05 {
 		last := p.exporter.Scrape(p.ctx)
 		p.keep(last)
-		return fmt.Errorf("%s: %s; want %.0f rows each; the exporter says %s", when, rows, want, last.Describe())
+		return "", fmt.Errorf("%s: %s; want %.0f rows each; the exporter says %s", when, rows, want, last.Describe())
 	}
-	return nil
+	return said, nil
 }
 
 // wantRatio waits until the ledger says the ratio.
-func (p *stage) wantRatio(when string, want float64) error {
+func (p *stage) wantRatio(when string, want float64) (said string, err error) {
 	f, err := p.await(fmt.Sprintf("ratio %.0f by the ledger", want), time.Now(), func(s *sample) bool {
 		series := s.Series("source_amplification_ratio")
 		for _, m := range series {
@@ -126,11 +94,12 @@ func (p *stage) wantRatio(when string, want float64) error {
 		return len(series) >= len(p.beam.Topics())
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	v, _ := f.Value("source_amplification_ratio")
-	p.result.note("%s: ratio %.2f by the ledger", when, v)
-	return nil
+	said = fmt.Sprintf("ratio %.2f by the ledger", v)
+	p.result.note("%s: %s", when, said)
+	return said, nil
 }
 
 // readTwice waits for the verdict and the TaskManagers to restart.
@@ -197,12 +166,12 @@ func beamDoubles(name, about string, o beam.Options, ledger bool) *scenario {
 				return fmt.Errorf("%d scrapes say duplicate before the failover", p.result.falseAlarms)
 			}
 			if o.Pause == 0 {
-				if err := p.wantRows("after the failover", 2); err != nil {
+				if _, err := p.wantRows("after the failover", 2); err != nil {
 					return err
 				}
 			}
 			if ledger {
-				if err := p.wantRatio("after the failover", 2); err != nil {
+				if _, err := p.wantRatio("after the failover", 2); err != nil {
 					return err
 				}
 			}
@@ -210,12 +179,13 @@ func beamDoubles(name, about string, o beam.Options, ledger bool) *scenario {
 				return err
 			}
 			if o.Pause == 0 {
-				if err := p.wantRows("after the restart", 1); err != nil {
+				if _, err := p.wantRows("after the restart", 1); err != nil {
 					return err
 				}
 			}
 			if ledger {
-				return p.wantRatio("after the restart", 1)
+				_, err := p.wantRatio("after the restart", 1)
+				return err
 			}
 			return nil
 		},
@@ -302,7 +272,8 @@ var beamIdle = &scenario{
 		if err := p.restartAll(); err != nil {
 			return err
 		}
-		return p.wantRows("after the restart", 1)
+		_, err := p.wantRows("after the restart", 1)
+		return err
 	},
 }
 
@@ -342,10 +313,10 @@ func readOnce(failovers int) func(*stage) error {
 				return err
 			}
 		}
-		if err := p.wantRows(fmt.Sprintf("after %d failovers", rounds), 1); err != nil {
+		if _, err := p.wantRows(fmt.Sprintf("after %d failovers", rounds), 1); err != nil {
 			return err
 		}
-		if err := p.wantRatio(fmt.Sprintf("after %d failovers", rounds), 1); err != nil {
+		if _, err := p.wantRatio(fmt.Sprintf("after %d failovers", rounds), 1); err != nil {
 			return err
 		}
 		return p.noAlarm()

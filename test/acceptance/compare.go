@@ -24,7 +24,7 @@ func (p *stage) compare(jms []*lab.JobManager) error {
 	if err != nil {
 		return err
 	}
-	defer e.Close()
+	defer func() { _ = e.Close() }()
 	var last error
 	for range 20 {
 		before, err := restNumbers(p.ctx, jms[0].URL)

@@ -14,7 +14,7 @@ import (
 var sameJobTwice = &scenario{
 	name:    "same-job-twice",
 	about:   "the same job submitted twice in a session cluster (C20): two jobs of one name, each well; then one is canceled",
-	options: resubmits.options,
+	options: session,
 	play: func(p *stage) error {
 		var ids []string
 		for range 2 {
@@ -64,7 +64,7 @@ func outlive(name, about, mode, kind string) *scenario {
 	return &scenario{
 		name: name, about: about,
 		applies: func(version string) bool { return kind != "legacy_source" || strings.HasPrefix(version, "1.") },
-		options: resubmits.options,
+		options: session,
 		play: func(p *stage) error {
 			run := func() (string, error) {
 				return p.cluster.RunJob(p.ctx, lab.JobOptions{Args: []string{"--mode", mode}, Parallelism: 2})

@@ -10,11 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,6 +20,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
+	"github.com/flink-lineage/flink-lineage-exporter/test/scrape"
 )
 
 func main() {
@@ -89,10 +87,8 @@ func playAll(ctx context.Context, s *settings) ([]*result, error) {
 			return nil, err
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		s.exporter = filepath.Join(dir, "flink-lineage-exporter")
-		build := exec.CommandContext(ctx, "go", "build", "-o", s.exporter, "github.com/flink-lineage/flink-lineage-exporter")
-		if out, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("go build: %w\n%s", err, out)
+		if s.exporter, err = scrape.Build(ctx, dir); err != nil {
+			return nil, err
 		}
 	}
 	for _, name := range s.scenarios {
@@ -150,14 +146,4 @@ func play(ctx context.Context, s *settings, version string, x *scenario) *result
 }
 
 // logTo is where the lab tells what it does.
-var logTo = indent{os.Stdout}
-
-// indent indents what is written.
-type indent struct{ w io.Writer }
-
-func (i indent) Write(p []byte) (int, error) {
-	if _, err := i.w.Write([]byte("    ")); err != nil {
-		return 0, err
-	}
-	return i.w.Write(p)
-}
+var logTo = lab.Indent(os.Stdout)

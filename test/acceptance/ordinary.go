@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,68 +106,54 @@ func attemptNumbers(s *sample) int {
 }
 
 // resubmits are jobs canceled and submitted anew on a session cluster.
-var resubmits = &scenario{
-	name:  "resubmits",
-	about: "the job is canceled and submitted anew on a session cluster; repeated",
-	options: func(string) lab.Options {
-		return lab.Options{HA: lab.ZooKeeper, Mode: lab.Session, JobManagers: 1, TaskManagers: 2, Slots: 2, Parallelism: 2}
-	},
-	play: func(p *stage) error {
-		for i := range p.settings.rounds + 1 {
-			id, err := p.cluster.RunJob(p.ctx, lab.JobOptions{Parallelism: 2})
-			if err != nil {
-				return err
-			}
-			if i == 0 {
-				if err := p.watch(); err != nil {
-					return err
-				}
-			}
-			if err := p.awaitRunning(id); err != nil {
-				return err
-			}
-			if err := p.cluster.CancelJob(p.ctx, id); err != nil {
-				return err
-			}
-			if _, err := p.await("the job canceled", time.Now(), func(s *sample) bool {
-				canceled, _ := s.Value("job_state", "job_id", id, "state", "CANCELED")
-				return canceled == 1
-			}); err != nil {
-				return err
-			}
+var resubmits = submissions("resubmits", "the job is canceled and submitted anew on a session cluster; repeated",
+	func(p *stage, id string) (savepoint string, err error) {
+		if err := p.cluster.CancelJob(p.ctx, id); err != nil {
+			return "", err
 		}
-		p.result.note("%d jobs", p.settings.rounds+1)
-		return p.noAlarm()
-	},
-}
+		_, err = p.await("the job canceled", time.Now(), func(s *sample) bool {
+			canceled, _ := s.Value("job_state", "job_id", id, "state", "CANCELED")
+			return canceled == 1
+		})
+		return "", err
+	})
 
 // savepoints are planned restarts: the next job takes up where the last one stopped.
-var savepoints = &scenario{
-	name:    "savepoints",
-	about:   "the job is stopped with a savepoint and submitted anew from it, on a session cluster; repeated",
-	options: resubmits.options,
-	play: func(p *stage) error {
-		savepoint := ""
-		for i := range p.settings.rounds + 1 {
-			id, err := p.cluster.RunJob(p.ctx, lab.JobOptions{Parallelism: 2, Savepoint: savepoint})
-			if err != nil {
-				return err
-			}
-			if i == 0 {
-				if err := p.watch(); err != nil {
+var savepoints = submissions("savepoints", "the job is stopped with a savepoint and submitted anew from it, on a session cluster; repeated",
+	func(p *stage, id string) (savepoint string, err error) { return p.cluster.StopJob(p.ctx, id) })
+
+// session is a cluster without a job, whose only JobManager stays.
+func session(string) lab.Options {
+	return lab.Options{HA: lab.ZooKeeper, Mode: lab.Session, JobManagers: 1, TaskManagers: 2, Slots: 2, Parallelism: 2}
+}
+
+// submissions are jobs one after the other, each begun from the savepoint with which the last one ended, if it has one.
+func submissions(name, about string, end func(p *stage, id string) (savepoint string, err error)) *scenario {
+	return &scenario{
+		name: name, about: about, options: session,
+		play: func(p *stage) error {
+			savepoint := ""
+			for i := range p.settings.rounds + 1 {
+				id, err := p.cluster.RunJob(p.ctx, lab.JobOptions{Parallelism: 2, Savepoint: savepoint})
+				if err != nil {
+					return err
+				}
+				if i == 0 {
+					if err := p.watch(); err != nil {
+						return err
+					}
+				}
+				if err := p.awaitRunning(id); err != nil {
+					return err
+				}
+				if savepoint, err = end(p, id); err != nil {
 					return err
 				}
 			}
-			if err := p.awaitRunning(id); err != nil {
-				return err
-			}
-			if savepoint, err = p.cluster.StopJob(p.ctx, id); err != nil {
-				return err
-			}
-		}
-		p.result.note("%d jobs", p.settings.rounds+1)
-		return p.noAlarm()
-	},
+			p.result.note("%d jobs", p.settings.rounds+1)
+			return p.noAlarm()
+		},
+	}
 }
 
 // awaitRunning waits until the exporter says that this job runs and is well.
@@ -281,26 +268,8 @@ var speculative = &scenario{
 
 // concurrent is whether some subtask of the job has attempts beside each other by its JobManager's word.
 func (p *stage) concurrent(ctx context.Context, id string) (bool, error) {
-	vertices, err := p.cluster.Vertices(ctx, id)
-	if err != nil {
-		return false, err
-	}
-	for _, v := range vertices {
-		var answer struct {
-			Subtasks []struct {
-				Others []struct{} `json:"other-concurrent-attempts"`
-			} `json:"subtasks"`
-		}
-		if err := p.cluster.Get(ctx, "/jobs/"+id+"/vertices/"+v.ID, &answer); err != nil {
-			return false, err
-		}
-		for _, s := range answer.Subtasks {
-			if len(s.Others) > 0 {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
+	subtasks, err := p.cluster.Subtasks(ctx, id)
+	return slices.ContainsFunc(subtasks, func(s lab.Subtask) bool { return len(s.Others) > 0 }), err
 }
 
 // sameNames are two jobs whose threads cannot be told apart by their names.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"time"
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/beam"
@@ -33,10 +34,14 @@ func highlyAvailable(jobArgs ...string) func(string) lab.Options {
 	}
 }
 
+// with adds configuration to that of other options.
 func with(o func(string) lab.Options, conf map[string]string) func(string) lab.Options {
 	return func(version string) lab.Options {
 		options := o(version)
-		options.FlinkConf = conf
+		all := map[string]string{}
+		maps.Copy(all, options.FlinkConf)
+		maps.Copy(all, conf)
+		options.FlinkConf = all
 		return options
 	}
 }
@@ -59,7 +64,7 @@ var numbers = &scenario{
 		if err := p.begin(); err != nil {
 			return err
 		}
-		before, err := p.startTime()
+		before, err := p.cluster.OnlyJob(p.ctx)
 		if err != nil {
 			return err
 		}
@@ -76,10 +81,10 @@ var numbers = &scenario{
 		if err != nil {
 			return err
 		}
-		if err := p.restored(before); err != nil {
+		if err := p.cluster.WaitRestored(p.ctx, before); err != nil {
 			return err
 		}
-		after, err := p.startTime()
+		after, err := p.cluster.OnlyJob(p.ctx)
 		if err != nil {
 			return err
 		}
@@ -88,7 +93,7 @@ var numbers = &scenario{
 			deadUp, _ := s.Value("jobmanager_up", "jobmanager", dead.URL)
 			start, _ := s.Value("job_start_timestamp_seconds")
 			failovers, _ := s.Value("job_failovers_total")
-			return up == 1 && deadUp == 0 && start == float64(after)/1000 && failovers == 1 && s.Verdict("") == "ok"
+			return up == 1 && deadUp == 0 && start == float64(after.StartTime)/1000 && failovers == 1 && s.Verdict("") == "ok"
 		})
 		if err != nil {
 			return err

@@ -31,24 +31,14 @@ type stage struct {
 
 // flags make the exporter look at the cluster, through all its JobManagers unless some are given.
 func (p *stage) flags(jobManagers ...*lab.JobManager) []string {
-	if len(jobManagers) == 0 {
-		jobManagers = p.cluster.JobManagers()
-	}
-	flags := []string{"--taskmanager.metrics-ports=", "--log.level=debug"}
-	for _, jm := range jobManagers {
-		flags = append(flags, "--flink.url="+jm.URL)
-	}
-	for _, tm := range p.cluster.TaskManagers() {
-		flags = append(flags, "--taskmanager.metrics-url="+tm.ReporterURL)
-	}
-	return flags
+	return append(p.cluster.ExporterFlags(jobManagers...), "--taskmanager.metrics-ports=", "--log.level=debug")
 }
 
 // watch starts the exporter and scrapes it every second from now on.
 func (p *stage) watch() error {
 	flags := p.flags()
 	if p.beam != nil {
-		more, err := p.beamFlags()
+		more, err := p.beam.LedgerFlags(p.ctx, ledgerWindow)
 		if err != nil {
 			return err
 		}
@@ -68,18 +58,14 @@ func (p *stage) stopExporter() error {
 	if p.exporter == nil {
 		return nil
 	}
-	p.exporter.Close()
-	outcome := p.exporter.Outcome
+	err := p.exporter.Close()
 	samples := p.exporter.Since(time.Time{})
 	p.result.scrapes += len(samples)
 	for _, s := range samples {
 		p.result.longest = max(p.result.longest, s.End.Sub(s.Begin))
 	}
 	p.exporter = nil
-	if outcome != nil {
-		return fmt.Errorf("the exporter did not end as it should: %w", outcome)
-	}
-	return nil
+	return err
 }
 
 // begin waits until the job runs and the exporter says that all is well.
@@ -96,28 +82,14 @@ func (p *stage) begin() error {
 
 // await waits for a scrape begun at or after t for which cond holds, and returns it with its number among those since t, from 1.
 func (p *stage) await(what string, t time.Time, cond func(*sample) bool) (found, error) {
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
-		samples := p.exporter.Since(t)
-		for i, s := range samples {
-			if s.Err == nil && cond(s) {
-				return found{s, i + 1}, nil
-			}
+	s, n, err := p.exporter.Await(p.ctx, what, t, 2*time.Minute, cond)
+	if err != nil {
+		if s != nil {
+			p.keep(s)
 		}
-		if time.Now().After(deadline) {
-			last := "no scrape at all"
-			if len(samples) > 0 {
-				last = samples[len(samples)-1].Describe()
-				p.keep(samples[len(samples)-1])
-			}
-			return found{}, fmt.Errorf("no scrape in two minutes shows %s; the last one: %s", what, last)
-		}
-		select {
-		case <-p.ctx.Done():
-			return found{}, p.ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
+		return found{}, err
 	}
+	return found{s, n}, nil
 }
 
 // last is the last scrape that succeeded.
@@ -198,52 +170,12 @@ func (p *stage) killLeader() (*lab.JobManager, time.Time, error) {
 
 // failover kills the leader and waits until the standby runs the job.
 func (p *stage) failover() (dead *lab.JobManager, at time.Time, err error) {
-	before, err := p.startTime()
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if dead, at, err = p.killLeader(); err != nil {
-		return nil, time.Time{}, err
-	}
-	return dead, at, p.restored(before)
+	return p.cluster.FailOver(p.ctx, (*lab.JobManager).Kill)
 }
 
 // freezeLeader freezes the leader and waits until the standby runs the job.
 func (p *stage) freezeLeader() (leader *lab.JobManager, at time.Time, err error) {
-	before, err := p.startTime()
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if leader, err = p.cluster.Leader(p.ctx); err != nil {
-		return nil, time.Time{}, err
-	}
-	at = time.Now()
-	if err := leader.Freeze(); err != nil {
-		return nil, time.Time{}, err
-	}
-	return leader, at, p.restored(before)
-}
-
-// restored waits until the cluster, by its own word, runs the whole job again under another start time.
-func (p *stage) restored(before int64) error {
-	return p.cluster.Wait(p.ctx, "the standby to run the job", func(ctx context.Context) (bool, error) {
-		jobs, err := p.cluster.Jobs(ctx)
-		if err != nil {
-			return false, err
-		}
-		return len(jobs) == 1 && jobs[0].StartTime != before && jobs[0].AllRunning(), nil
-	})
-}
-
-func (p *stage) startTime() (int64, error) {
-	jobs, err := p.cluster.Jobs(p.ctx)
-	if err != nil {
-		return 0, err
-	}
-	if len(jobs) != 1 {
-		return 0, fmt.Errorf("%d jobs in place of one", len(jobs))
-	}
-	return jobs[0].StartTime, nil
+	return p.cluster.FailOver(p.ctx, (*lab.JobManager).Freeze)
 }
 
 // busiest is the TaskManager whose tasks write.
@@ -264,10 +196,7 @@ func (p *stage) busiest(since time.Time) (*lab.TaskManager, error) {
 
 // restarted restarts the TaskManager, waits until the job runs and the exporter says that all is well, and returns since when the job ran.
 func (p *stage) restarted(tm *lab.TaskManager) (since time.Time, err error) {
-	if err := tm.Kill(); err != nil {
-		return time.Time{}, err
-	}
-	if err := tm.Start(); err != nil {
+	if err := tm.Restart(); err != nil {
 		return time.Time{}, err
 	}
 	if err := p.cluster.WaitRunning(p.ctx); err != nil {

@@ -77,7 +77,7 @@ func (r *Run) mustCount(ctx context.Context, t *testing.T) Rows {
 	if _, err := r.WaitRows(ctx, p.Begin, p.End); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.WaitCheckpoint(ctx); err != nil { // the sink's batches are flushed at a checkpoint at the latest
+	if err := r.Cluster.WaitCheckpoint(ctx); err != nil { // the sink's batches are flushed at a checkpoint at the latest
 		t.Fatal(err)
 	}
 	rows, err := r.RowsPerID(ctx, p.Begin, p.End)

@@ -228,6 +228,29 @@ func (r *Run) RunJob(ctx context.Context, name string, topics ...string) (id str
 // Brokers is the broker's address.
 func (r *Run) Brokers() string { return r.broker.address }
 
+// LedgerFlags are the exporter's flags for the ledger, with what Beam's sources do not tell themselves: which vertex reads which topic.
+func (r *Run) LedgerFlags(ctx context.Context, window time.Duration) ([]string, error) {
+	flags := []string{"--kafka.brokers=" + r.Brokers(), "--kafka.window=" + window.String()}
+	jobs, err := r.Cluster.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, job := range jobs {
+		vertices, err := r.Cluster.Vertices(ctx, job.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range vertices {
+			for _, topic := range r.options.Topics {
+				if strings.HasPrefix(v.Name, "Source: Read "+topic) {
+					flags = append(flags, "--kafka.source="+job.Name+"/"+v.Name+"="+topic)
+				}
+			}
+		}
+	}
+	return flags, nil
+}
+
 // Topics lists the topics.
 func (r *Run) Topics() []string { return slices.Clone(r.options.Topics) }
 
@@ -239,41 +262,10 @@ func (r *Run) Query(ctx context.Context, statement string) (string, error) {
 	return r.postgres.query(ctx, statement)
 }
 
-// WaitCheckpoint waits until every running job has completed a checkpoint that began after the call: one that is counted as completed
-// after the next one. Without a checkpoint a failover restores nothing.
-func (r *Run) WaitCheckpoint(ctx context.Context) error {
-	begin := time.Now().UnixMilli()
-	return r.Cluster.Wait(ctx, "a new checkpoint is complete", func(ctx context.Context) (bool, error) {
-		jobs, err := r.Cluster.Jobs(ctx)
-		if err != nil {
-			return false, err
-		}
-		for _, job := range jobs {
-			if job.State != "RUNNING" {
-				continue
-			}
-			var checkpoints struct {
-				Latest struct {
-					Completed *struct {
-						Begin int64 `json:"trigger_timestamp"`
-					} `json:"completed"`
-				} `json:"latest"`
-			}
-			if err := r.Cluster.Get(ctx, "/jobs/"+job.ID+"/checkpoints", &checkpoints); err != nil {
-				return false, err
-			}
-			if c := checkpoints.Latest.Completed; c == nil || c.Begin < begin {
-				return false, fmt.Errorf("job %s has no checkpoint since %d", job.Name, begin)
-			}
-		}
-		return len(jobs) > 0, nil
-	})
-}
-
 // Failover kills the leading JobManager after a checkpoint, waits until the other one leads and runs every task, and starts the dead one
 // again as standby.
 func (r *Run) Failover(ctx context.Context) error {
-	if err := r.WaitCheckpoint(ctx); err != nil {
+	if err := r.Cluster.WaitCheckpoint(ctx); err != nil {
 		return err
 	}
 	old, err := r.Cluster.Leader(ctx)
@@ -298,10 +290,7 @@ func (r *Run) Failover(ctx context.Context) error {
 
 // RestartTaskManager kills a TaskManager, starts it again and waits until every task runs.
 func (r *Run) RestartTaskManager(ctx context.Context, tm *lab.TaskManager) error {
-	if err := tm.Kill(); err != nil {
-		return err
-	}
-	if err := tm.Start(); err != nil {
+	if err := tm.Restart(); err != nil {
 		return err
 	}
 	if err := r.waitDown(ctx); err != nil {

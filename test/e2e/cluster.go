@@ -28,50 +28,6 @@ func startCluster(ctx context.Context, dir string, o lab.Options) (*cluster, err
 	return &cluster{c}, nil
 }
 
-// flags make an exporter look at the cluster.
-func (c *cluster) flags() []string {
-	var flags []string
-	for _, jm := range c.JobManagers() {
-		flags = append(flags, "--flink.url="+jm.URL)
-	}
-	for _, tm := range c.TaskManagers() {
-		flags = append(flags, "--taskmanager.metrics-url="+tm.ReporterURL)
-	}
-	return flags
-}
-
-// job is the only job.
-func (c *cluster) job(ctx context.Context) (lab.Job, error) {
-	jobs, err := c.Jobs(ctx)
-	if err == nil && len(jobs) != 1 {
-		err = fmt.Errorf("%d jobs in place of one", len(jobs))
-	}
-	if err != nil {
-		return lab.Job{}, err
-	}
-	return jobs[0], nil
-}
-
-// failOver does something to the leader that makes the standby take over, and waits until the whole job runs there.
-func (c *cluster) failOver(ctx context.Context, harm func(*lab.JobManager) error) (leader *lab.JobManager, at time.Time, err error) {
-	before, err := c.job(ctx)
-	if err != nil {
-		return nil, at, err
-	}
-	leader, err = c.Leader(ctx)
-	if err != nil {
-		return nil, at, err
-	}
-	at = time.Now()
-	if err := harm(leader); err != nil {
-		return nil, at, err
-	}
-	return leader, at, c.Wait(ctx, "the standby to run the job", func(ctx context.Context) (bool, error) {
-		now, err := c.job(ctx)
-		return err == nil && now.StartTime != before.StartTime && now.AllRunning(), err
-	})
-}
-
 // handover is what was written by executions that began before some moment, and by those that began after it.
 type handover struct {
 	// last is when an execution from before last wrote.

@@ -18,7 +18,7 @@ const (
 
 // watch starts everything that watches a cluster and waits until its job is seen to be well.
 func watch(ctx context.Context, dir, instance string, c *cluster) (*stack, error) {
-	s, err := start(ctx, dir, liveInterval, target{instance: instance, flags: c.flags()})
+	s, err := start(ctx, dir, liveInterval, target{instance: instance, flags: c.ExporterFlags()})
 	if err != nil {
 		return s, err
 	}
@@ -47,7 +47,7 @@ func playCleanFailover(ctx context.Context, dir string, t *tally) (err error) {
 	t.check("the exporter sees a healthy job on a real cluster", nil)
 
 	say("The leader is killed.")
-	dead, at, err := c.failOver(ctx, func(jm *lab.JobManager) error { return jm.Kill() })
+	dead, at, err := c.FailOver(ctx, (*lab.JobManager).Kill)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ and on () (count(flink_lineage_jobmanager_up == 1) == 2)`)
 	}
 	say("%.1f s from the last write of an old execution to the first of a new one. Now nobody must be paged for longer than the rule waits.",
 		h.gap().Seconds())
-	if err := sleep(ctx, after+4*liveInterval); err != nil {
+	if err := lab.Sleep(ctx, after+4*liveInterval); err != nil {
 		return err
 	}
 	t.check("the clean failover was counted, and told nobody", s.checkClean(ctx, "clean"))
@@ -98,7 +98,7 @@ func playIncident(ctx context.Context, dir string, t *tally) (err error) {
 	t.check("the exporter sees a healthy job on a real cluster", nil)
 
 	say("The leader is killed.")
-	_, at, err := c.failOver(ctx, func(jm *lab.JobManager) error { return jm.Kill() })
+	_, at, err := c.FailOver(ctx, (*lab.JobManager).Kill)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func playIncident(ctx context.Context, dir string, t *tally) (err error) {
 	if len(h.late) != 1 {
 		return fmt.Errorf("old executions write beside new ones on %d TaskManagers, want one", len(h.late))
 	}
-	job, err := c.job(ctx)
+	job, err := c.OnlyJob(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func playIncident(ctx context.Context, dir string, t *tally) (err error) {
 
 	say("The TaskManager is restarted.")
 	restarted := time.Now()
-	if err := errors.Join(h.late[0].Kill(), h.late[0].Start()); err != nil {
+	if err := h.late[0].Restart(); err != nil {
 		return err
 	}
 	if err := s.waitResolved(ctx, t, restarted); err != nil {

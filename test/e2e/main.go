@@ -123,12 +123,3 @@ func (s *stack) waitResolved(ctx context.Context, t *tally, restarted time.Time)
 func say(format string, args ...any) {
 	fmt.Printf(time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
 }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}

@@ -66,11 +66,7 @@ var settings = []setting{
 // measureOverlap plays each piece of ordinary life some rounds long on each version of Flink and prints, for each alert, how long its
 // expression was true without a break.
 func measureOverlap(ctx context.Context, dir string, versions []string, rounds int) error {
-	thresholds, err := alerts.Defaults()
-	if err != nil {
-		return err
-	}
-	text, err := alerts.Render("flink-lineage.rules.yaml", thresholds)
+	text, err := committedRules()
 	if err != nil {
 		return err
 	}
@@ -112,7 +108,7 @@ func measureSetting(ctx context.Context, dir string, set setting, rules []alerts
 	if err != nil {
 		return nil, 0, err
 	}
-	s, err := start(ctx, dir, time.Second, target{instance: "ordinary", flags: c.flags(), relay: r})
+	s, err := start(ctx, dir, time.Second, target{instance: "ordinary", flags: c.ExporterFlags(), relay: r})
 	defer func() { err = errors.Join(err, r.close(), s.stop()) }()
 	if err != nil {
 		return nil, 0, err
@@ -166,7 +162,7 @@ func (o *ordinary) measure(ctx context.Context, l life, rules []alerts.Rule, rou
 // takenOver waits until every writing task that began after a moment has written.
 func (o *ordinary) takenOver(ctx context.Context, at time.Time) (h handover, err error) {
 	err = o.Wait(ctx, "every new execution to write", func(ctx context.Context) (bool, error) {
-		job, err := o.job(ctx)
+		job, err := o.OnlyJob(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -216,7 +212,7 @@ and count(flink_lineage_jobmanager_up == 1) == %d and count(timestamp(flink_line
 }
 
 func killLeader(ctx context.Context, o *ordinary) (time.Time, error) {
-	leader, at, err := o.failOver(ctx, func(jm *lab.JobManager) error { return jm.Kill() })
+	leader, at, err := o.FailOver(ctx, (*lab.JobManager).Kill)
 	if err != nil {
 		return at, err
 	}
@@ -224,7 +220,7 @@ func killLeader(ctx context.Context, o *ordinary) (time.Time, error) {
 }
 
 func freezeLeader(ctx context.Context, o *ordinary) (time.Time, error) {
-	leader, at, err := o.failOver(ctx, func(jm *lab.JobManager) error { return jm.Freeze() })
+	leader, at, err := o.FailOver(ctx, (*lab.JobManager).Freeze)
 	if err != nil {
 		return at, err
 	}
@@ -242,7 +238,7 @@ func failTask(_ context.Context, o *ordinary) (time.Time, error) {
 
 // rescale goes back and forth between one and two.
 func rescale(ctx context.Context, o *ordinary) (time.Time, error) {
-	job, err := o.job(ctx)
+	job, err := o.OnlyJob(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -256,7 +252,7 @@ func rescale(ctx context.Context, o *ordinary) (time.Time, error) {
 		return at, err
 	}
 	return at, o.Wait(ctx, fmt.Sprintf("the job to run with parallelism %d", parallelism), func(ctx context.Context) (bool, error) {
-		job, err := o.job(ctx)
+		job, err := o.OnlyJob(ctx)
 		if err != nil || !job.AllRunning() {
 			return false, err
 		}

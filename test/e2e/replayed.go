@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flink-lineage/flink-lineage-exporter/internal/recording"
+	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
 )
 
 const (
@@ -57,7 +58,7 @@ func playReplayed(ctx context.Context, dir string, t *tally, panelsJSON, picture
 	t.check("both exporters are scraped and see a healthy job", nil)
 	// Both clusters lose their leader at a time.
 	for i := 1; i <= 2; i++ {
-		if err := errors.Join(sleep(ctx, settle), sick.show(i), clean.show(i)); err != nil {
+		if err := errors.Join(lab.Sleep(ctx, settle), sick.show(i), clean.show(i)); err != nil {
 			return err
 		}
 	}

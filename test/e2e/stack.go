@@ -17,6 +17,8 @@ import (
 
 	"github.com/flink-lineage/flink-lineage-exporter/alerts"
 	"github.com/flink-lineage/flink-lineage-exporter/test/host"
+	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
+	"github.com/flink-lineage/flink-lineage-exporter/test/scrape"
 )
 
 // stack is everything that was started.
@@ -58,11 +60,9 @@ func start(ctx context.Context, dir string, interval time.Duration, exporters ..
 	if s.receiver, err = listen(); err != nil {
 		return s, err
 	}
-	binary := filepath.Join(dir, "flink-lineage-exporter")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, ".")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return s, fmt.Errorf("go build: %w", err)
+	binary, err := scrape.Build(ctx, dir)
+	if err != nil {
+		return s, err
 	}
 	var targets strings.Builder
 	for _, t := range exporters {
@@ -106,7 +106,7 @@ func start(ctx context.Context, dir string, interval time.Duration, exporters ..
 	if err != nil {
 		return s, err
 	}
-	scrape := fmt.Sprintf(`global: {scrape_interval: %[1]s, scrape_timeout: %[1]s, evaluation_interval: %[1]s}
+	scraping := fmt.Sprintf(`global: {scrape_interval: %[1]s, scrape_timeout: %[1]s, evaluation_interval: %[1]s}
 rule_files: [rules.yaml]
 alerting:
   alertmanagers:
@@ -115,7 +115,7 @@ scrape_configs:
   - job_name: flink-lineage
     static_configs:
 %[3]s`, interval, manager, targets.String())
-	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(scrape), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(scraping), 0o600); err != nil {
 		return s, err
 	}
 	if err := s.run("prometheus", "prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
@@ -139,16 +139,21 @@ scrape_configs:
 
 // writeRules writes the rules as committed, but with a keep_firing_for that a test can wait for.
 func writeRules(file string) error {
-	thresholds, err := alerts.Defaults()
-	if err != nil {
-		return err
-	}
-	text, err := alerts.Render("flink-lineage.rules.yaml", thresholds)
+	text, err := committedRules()
 	if err != nil {
 		return err
 	}
 	text = regexp.MustCompile(`(?m)^( +keep_firing_for:) .*$`).ReplaceAll(text, []byte("${1} "+keepFiringFor.String()))
 	return os.WriteFile(file, text, 0o600)
+}
+
+// committedRules are the rules as committed.
+func committedRules() ([]byte, error) {
+	thresholds, err := alerts.Defaults()
+	if err != nil {
+		return nil, err
+	}
+	return alerts.Render("flink-lineage.rules.yaml", thresholds)
 }
 
 // run starts a program whose output goes to a file.
@@ -213,7 +218,7 @@ func (s *stack) waitFor(ctx context.Context, what string, condition func() (bool
 		if time.Now().After(deadline) {
 			return fmt.Errorf("after %s it is not yet so that %s", patience, what)
 		}
-		if err := sleep(ctx, 200*time.Millisecond); err != nil {
+		if err := lab.Sleep(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -481,7 +481,7 @@ func (c *Cluster) WaitRunning(ctx context.Context) error {
 		}
 		alive := 0
 		for _, j := range jobs {
-			if slices.Contains([]string{"FINISHED", "CANCELED", "FAILED"}, j.State) {
+			if j.Ended() {
 				continue
 			}
 			if alive++; !j.AllRunning() {

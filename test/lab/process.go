@@ -114,6 +114,14 @@ func (p *Process) Kill() error {
 	return err
 }
 
+// Restart ends the process with SIGKILL and starts it again.
+func (p *Process) Restart() error {
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	return p.Start()
+}
+
 // Terminate asks the process to end with SIGTERM and waits until it is gone or ctx is done. A frozen process is thawed first: it could
 // not obey.
 func (p *Process) Terminate(ctx context.Context) error {
@@ -204,9 +212,14 @@ func (p *Process) tail(n int) string {
 }
 
 // pause waits a moment between two looks at something; it returns early when ctx is done.
-func pause(ctx context.Context) {
+func pause(ctx context.Context) { _ = Sleep(ctx, 200*time.Millisecond) }
+
+// Sleep waits, or returns the error of ctx when that is done.
+func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
-	case <-time.After(200 * time.Millisecond):
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
 }

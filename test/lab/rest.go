@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -95,6 +96,23 @@ type Job struct {
 // AllRunning reports whether the job has tasks and every one of them runs.
 func (j Job) AllRunning() bool {
 	return j.State == "RUNNING" && j.Tasks["total"] > 0 && j.Tasks["running"] == j.Tasks["total"]
+}
+
+// Ended reports whether the job has ended for good.
+func (j Job) Ended() bool {
+	return slices.Contains([]string{"FINISHED", "CANCELED", "FAILED"}, j.State)
+}
+
+// OnlyJob is the cluster's only job; it is an error if there is another number of them.
+func (c *Cluster) OnlyJob(ctx context.Context) (Job, error) {
+	jobs, err := c.Jobs(ctx)
+	if err == nil && len(jobs) != 1 {
+		err = fmt.Errorf("%d jobs in place of one", len(jobs))
+	}
+	if err != nil {
+		return Job{}, err
+	}
+	return jobs[0], nil
 }
 
 // Jobs lists the cluster's jobs, ended ones included.

@@ -3,6 +3,7 @@ package lab
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"mime/multipart"
@@ -169,6 +170,32 @@ func (c *Cluster) Vertices(ctx context.Context, id string) ([]Vertex, error) {
 		return nil, errors.New("the job has no vertices yet")
 	}
 	return answer.Vertices, nil
+}
+
+// Subtask is one subtask of a vertex as /jobs/:id/vertices/:id tells it.
+type Subtask struct {
+	Status    string            `json:"status"`
+	StartTime int64             `json:"start-time"` // epoch milliseconds
+	Others    []json.RawMessage `json:"other-concurrent-attempts"`
+}
+
+// Subtasks lists the subtasks of all vertices of a job.
+func (c *Cluster) Subtasks(ctx context.Context, job string) ([]Subtask, error) {
+	vertices, err := c.Vertices(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	var all []Subtask
+	for _, v := range vertices {
+		var answer struct {
+			Subtasks []Subtask `json:"subtasks"`
+		}
+		if err := c.Get(ctx, "/jobs/"+url.PathEscape(job)+"/vertices/"+url.PathEscape(v.ID), &answer); err != nil {
+			return nil, err
+		}
+		all = append(all, answer.Subtasks...)
+	}
+	return all, nil
 }
 
 func (c *Cluster) leaderCall(ctx context.Context, method, path string, in, out any) error {

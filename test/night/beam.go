@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/beam"
@@ -33,23 +32,7 @@ func (w *beamWorld) cluster() *lab.Cluster { return w.run.Cluster }
 
 // flags say what the source reads, which Beam does not tell before the first record.
 func (w *beamWorld) flags(ctx context.Context) ([]string, error) {
-	flags := []string{"--kafka.brokers=" + w.run.Brokers(), "--kafka.window=" + ledgerWindow.String()}
-	jobs, err := w.run.Cluster.Jobs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, job := range jobs {
-		vertices, err := w.run.Cluster.Vertices(ctx, job.ID)
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range vertices {
-			if topic := w.run.Topics()[0]; strings.HasPrefix(v.Name, "Source: Read "+topic) {
-				flags = append(flags, "--kafka.source="+job.Name+"/"+v.Name+"="+topic)
-			}
-		}
-	}
-	return flags, nil
+	return w.run.LedgerFlags(ctx, ledgerWindow)
 }
 
 func (w *beamWorld) written(ctx context.Context, t time.Time) (string, error) {
@@ -66,7 +49,7 @@ func (w *beamWorld) written(ctx context.Context, t time.Time) (string, error) {
 // time for them.
 func (w *beamWorld) count(ctx context.Context) (rows beam.Rows, byOne int, err error) {
 	since := time.Now()
-	if err := pause(ctx, watched); err != nil {
+	if err := lab.Sleep(ctx, watched); err != nil {
 		return rows, 0, err
 	}
 	until := time.Now()
@@ -127,16 +110,6 @@ func (w *beamWorld) stop() error { return w.run.Stop() }
 
 // watched is for how long a step counts what is written.
 const watched = 8 * time.Second
-
-// pause waits.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
 
 // onlyRestart reports whether this TaskManager, and no other, is to be restarted, and for this reason only.
 func onlyRestart(s *scrape.Sample, taskManager, reason string) bool {

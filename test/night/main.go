@@ -12,9 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
+	"github.com/flink-lineage/flink-lineage-exporter/test/scrape"
 )
 
 // settings are the command line.
@@ -119,10 +118,8 @@ func run(ctx context.Context, s *settings) (passed, failed int) {
 			return fail(err)
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		s.exporter = filepath.Join(dir, "flink-lineage-exporter")
-		build := exec.CommandContext(ctx, "go", "build", "-o", s.exporter, "github.com/flink-lineage/flink-lineage-exporter")
-		if out, err := build.CombinedOutput(); err != nil {
-			return fail(fmt.Errorf("go build: %w\n%s", err, out))
+		if s.exporter, err = scrape.Build(ctx, dir); err != nil {
+			return fail(err)
 		}
 	}
 	for _, k := range s.kinds {
@@ -157,14 +154,4 @@ func run(ctx context.Context, s *settings) (passed, failed int) {
 }
 
 // logTo is where the lab tells what it does.
-var logTo = indent{}
-
-// indent indents what is written to the standard output.
-type indent struct{}
-
-func (indent) Write(p []byte) (int, error) {
-	if _, err := os.Stdout.WriteString("    "); err != nil {
-		return 0, err
-	}
-	return os.Stdout.Write(p)
-}
+var logTo = lab.Indent(os.Stdout)

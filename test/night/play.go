@@ -187,7 +187,7 @@ func (p *stage) noLeader(ctx context.Context) error {
 // restored waits until the standby runs the whole job, by its own word, and looks at what is written twice although REST shows nothing.
 func (p *stage) restored(ctx context.Context) error {
 	if err := p.wait(ctx, "every task runs again", func(ctx context.Context) (bool, error) {
-		job, err := p.job(ctx)
+		job, err := p.cluster().OnlyJob(ctx)
 		return err == nil && job.AllRunning() && job.StartTime > p.killed.UnixMilli(), err
 	}); err != nil {
 		return err
@@ -266,11 +266,11 @@ func (p *stage) overlap(ctx context.Context) error {
 func (p *stage) restarted(ctx context.Context) error {
 	tm := p.cluster().TaskManagers()[0]
 	p.result.DoubledFor = p.after(time.Now()) - p.result.Restored
-	if err := errors.Join(tm.Kill(), tm.Start()); err != nil {
+	if err := tm.Restart(); err != nil {
 		return err
 	}
 	if err := p.wait(ctx, "the tasks are lost", func(ctx context.Context) (bool, error) {
-		job, err := p.job(ctx)
+		job, err := p.cluster().OnlyJob(ctx)
 		return err == nil && !job.AllRunning(), err
 	}); err != nil {
 		return err

@@ -68,7 +68,7 @@ func (w *zombieWorld) written(ctx context.Context, t time.Time) (string, error) 
 // count counts what is written for a while from now on.
 func (w *zombieWorld) count(ctx context.Context) (lab.Doubles, error) {
 	since := time.Now()
-	if err := pause(ctx, watched); err != nil {
+	if err := lab.Sleep(ctx, watched); err != nil {
 		return lab.Doubles{}, err
 	}
 	return lab.CountDoubles(since, w.flink.Sinks()...)

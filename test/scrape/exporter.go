@@ -28,8 +28,6 @@ type Exporter struct {
 	command *exec.Cmd
 	log     *os.File
 	ended   chan error
-	// Outcome is how it ended, after Close; nil if it obeyed SIGTERM.
-	Outcome error
 	stop    context.CancelFunc
 	watched sync.WaitGroup
 
@@ -43,6 +41,16 @@ type Sample struct {
 	Text       string // of the answer
 	Err        error  // why there is none that can be read
 	families   map[string]*dto.MetricFamily
+}
+
+// Build builds the exporter into a folder and returns the binary.
+func Build(ctx context.Context, dir string) (string, error) {
+	binary := filepath.Join(dir, "flink-lineage-exporter")
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/flink-lineage/flink-lineage-exporter")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return binary, nil
 }
 
 // Start starts the binary with further flags and waits until it answers. Its log is exporter.log in dir.
@@ -162,21 +170,53 @@ func (e *Exporter) Since(t time.Time) []*Sample {
 	return found
 }
 
-// Close stops scraping and the exporter.
-func (e *Exporter) Close() {
+// Await waits for a scrape begun at or after t for which cond holds, and returns it with its number among those since t, from 1. It gives up
+// after limit or when ctx is done; the sample beside the error is the last one, nil if there was none.
+func (e *Exporter) Await(ctx context.Context, what string, t time.Time, limit time.Duration, cond func(*Sample) bool) (*Sample, int, error) {
+	deadline := time.Now().Add(limit)
+	for {
+		samples := e.Since(t)
+		for i, s := range samples {
+			if s.Err == nil && cond(s) {
+				return s, i + 1, nil
+			}
+		}
+		var last *Sample
+		told := "no scrape at all"
+		if n := len(samples); n > 0 {
+			last = samples[n-1]
+			told = last.Describe()
+		}
+		if time.Now().After(deadline) {
+			return last, 0, fmt.Errorf("no scrape in %s shows %s; the last one: %s", limit, what, told)
+		}
+		select {
+		case <-ctx.Done():
+			return last, 0, fmt.Errorf("waiting for %s: %w; the last scrape: %s", what, ctx.Err(), told)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Close stops scraping and the exporter, which must obey SIGTERM and say nothing of a failure.
+func (e *Exporter) Close() error {
 	if e.stop != nil {
 		e.stop()
 		e.watched.Wait()
 	}
 	_ = e.command.Process.Signal(syscall.SIGTERM)
+	var err error
 	select {
-	case err := <-e.ended:
-		e.Outcome = err
+	case err = <-e.ended:
 	case <-time.After(20 * time.Second):
 		_ = e.command.Process.Kill()
-		e.Outcome = fmt.Errorf("killed, since it did not end in 20 s: %w", <-e.ended)
+		err = fmt.Errorf("killed, since it did not end in 20 s: %w", <-e.ended)
 	}
 	_ = e.log.Close()
+	if err != nil {
+		return fmt.Errorf("the exporter did not end as it should: %w", err)
+	}
+	return nil
 }
 
 // Value is the value of the series of this name with these labels (NAME, VALUE, ...); ok is false if there is none.

@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	build := app.Command("build", "Build broker and pipelines into the cache.")
 	play := app.Command("play", "Play scenarios on systems of their own and record their moments.")
 	names := play.Arg("scenario", scenarioHelp()).Required().Enums(slices.Sorted(maps.Keys(scenarios))...)
-	recorder := play.Flag("recorder", "Command that records a cluster; it gets FILE --scenario S --note N --flink.url URL... --taskmanager.metrics-url URL...").Required().String()
+	recorder := play.Flag("recorder", "Command that records a cluster; it gets FILE --scenario S --note N --flink.url=URL... --taskmanager.metrics-url=URL...").Required().String()
 	folder := play.Flag("out", "Folder for the recordings.").Default(".").ExistingDir()
 	verbose := play.Flag("verbose", "Tell what the drivers wait for.").Bool()
 	threads := app.Command("threads", "Summarize the source threads of recordings.")

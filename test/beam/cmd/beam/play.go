@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,9 +14,6 @@ import (
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/beam"
 )
-
-// recordLimit is how long one recording may take: one that hangs shows no moment.
-const recordLimit = time.Minute
 
 // observe is for how long records are produced whose rows a note tells.
 const observe = 15 * time.Second
@@ -208,7 +204,7 @@ func idle(ctx context.Context, p *play) error {
 	if err := p.burst(ctx, "after the failover"); err != nil {
 		return err
 	}
-	if err := p.WaitCheckpoint(ctx); err != nil {
+	if err := p.Cluster.WaitCheckpoint(ctx); err != nil {
 		return err
 	}
 	if err := p.FailTask(ctx, p.Cluster.TaskManagers()[0]); err != nil {
@@ -344,18 +340,9 @@ func (p *play) record(ctx context.Context, name, note string) error {
 		}
 		time.Sleep(time.Second)
 	}
-	ctx, cancel := context.WithTimeout(ctx, recordLimit)
-	defer cancel()
 	file := filepath.Join(p.folder, p.flink+"-"+name+".json.gz")
-	args := append(slices.Clone(p.recorder[1:]), file, "--scenario", name, "--note", note)
-	for _, jm := range p.Cluster.JobManagers() {
-		args = append(args, "--flink.url", jm.URL)
-	}
-	for _, tm := range p.Cluster.TaskManagers() {
-		args = append(args, "--taskmanager.metrics-url", tm.ReporterURL)
-	}
-	if out, err := exec.CommandContext(ctx, p.recorder[0], args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("record %s: %w\n%s", name, err, out)
+	if err := p.Cluster.Record(ctx, p.recorder, file, name, note); err != nil {
+		return err
 	}
 	fmt.Fprintf(p.log, "recorded %s: %s\n", file, note)
 	return nil

@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	played := lab.Options{Log: out}
 	play.Arg("version", "Release or release line.").Required().StringVar(&played.Version)
 	play.Flag("dir", "Folder for configurations, logs and state (default: a temporary one, removed at the end).").StringVar(&played.Dir)
-	recorder := play.Flag("recorder", "Command that records a cluster; it gets FILE --scenario S --note N --flink.url URL... --taskmanager.metrics-url URL...").Required().String()
+	recorder := play.Flag("recorder", "Command that records a cluster; it gets FILE --scenario S --note N --flink.url=URL... --taskmanager.metrics-url=URL...").Required().String()
 	folder := play.Flag("out", "Folder for the recordings.").Default(".").ExistingDir()
 
 	parsed, err := app.Parse(args)
@@ -114,16 +114,13 @@ func runCluster(ctx context.Context, o lab.Options, out io.Writer) (err error) {
 			return err
 		}
 	}
-	var urls, reporters []string
 	for _, jm := range c.JobManagers() {
 		fmt.Fprintf(out, "%s  pid %d  REST %s  reporter %s\n", jm.Name, jm.Pid(), jm.URL, jm.ReporterURL)
-		urls = append(urls, "--flink.url="+jm.URL)
 	}
 	for _, tm := range c.TaskManagers() {
 		fmt.Fprintf(out, "%s  pid %d  reporter %s  sink %s\n", tm.Name, tm.Pid(), tm.ReporterURL, tm.Sink)
-		reporters = append(reporters, "--taskmanager.metrics-url="+tm.ReporterURL)
 	}
-	fmt.Fprintf(out, "folder %s\nexporter flags: %s\nCtrl-C ends it.\n", c.Dir(), strings.Join(append(urls, reporters...), " "))
+	fmt.Fprintf(out, "folder %s\nexporter flags: %s\nCtrl-C ends it.\n", c.Dir(), strings.Join(c.ExporterFlags(), " "))
 	<-ctx.Done()
 	return nil
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,9 +13,6 @@ import (
 
 	"github.com/flink-lineage/flink-lineage-exporter/test/lab"
 )
-
-// recordLimit is how long one recording may take: one that hangs shows no moment.
-const recordLimit = time.Minute
 
 // play is one run of a scenario: a cluster, and the recordings made of its moments.
 type play struct {
@@ -124,22 +119,12 @@ func playScenario(ctx context.Context, name string, o lab.Options, recorder []st
 	return s.play(ctx, p)
 }
 
-// record runs the recorder for this moment. Its command line is that of the exporter's own "record": the file, what happened, and every
-// address of the cluster.
+// record runs the recorder for this moment.
 func (p *play) record(ctx context.Context, moment, note string) error {
-	ctx, cancel := context.WithTimeout(ctx, recordLimit)
-	defer cancel()
 	file := filepath.Join(p.out, p.Version()+"-"+moment+".json.gz")
-	args := append(slices.Clone(p.recorder[1:]), file, "--scenario", moment, "--note", note)
-	for _, jm := range p.JobManagers() {
-		args = append(args, "--flink.url", jm.URL)
-	}
-	for _, tm := range p.TaskManagers() {
-		args = append(args, "--taskmanager.metrics-url", tm.ReporterURL)
-	}
 	begin := time.Now()
-	if out, err := exec.CommandContext(ctx, p.recorder[0], args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("record %s: %w\n%s", file, err, out)
+	if err := p.Record(ctx, p.recorder, file, moment, note); err != nil {
+		return err
 	}
 	fmt.Fprintf(p.log, "lab: recorded %s in %.1f s\n", file, time.Since(begin).Seconds())
 	return nil
@@ -261,7 +246,7 @@ func playNight(ctx context.Context, p *play) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(tm.Kill(), tm.Start()); err != nil {
+	if err := tm.Restart(); err != nil {
 		return err
 	}
 	after, err := tm.ID(ctx)
@@ -405,28 +390,17 @@ func playSpeculative(ctx context.Context, p *play) error {
 		return err
 	}
 	err = p.Wait(ctx, "a task has two attempts", func(ctx context.Context) (bool, error) {
-		var answer struct {
-			Subtasks []struct {
-				Status string            `json:"status"`
-				Others []json.RawMessage `json:"other-concurrent-attempts"`
-			} `json:"subtasks"`
-		}
 		jobs, err := p.Jobs(ctx)
 		if err != nil || len(jobs) == 0 {
 			return false, err
 		}
-		vertices, err := p.Vertices(ctx, jobs[0].ID)
+		subtasks, err := p.Subtasks(ctx, jobs[0].ID)
 		if err != nil {
 			return false, err
 		}
-		for _, v := range vertices {
-			if err := p.Get(ctx, "/jobs/"+jobs[0].ID+"/vertices/"+v.ID, &answer); err != nil {
-				return false, err
-			}
-			for _, s := range answer.Subtasks {
-				if len(s.Others) > 0 && s.Status == "RUNNING" {
-					return true, nil
-				}
+		for _, s := range subtasks {
+			if len(s.Others) > 0 && s.Status == "RUNNING" {
+				return true, nil
 			}
 		}
 		return false, fmt.Errorf("job is %s with tasks %v", jobs[0].State, jobs[0].Tasks)
